@@ -1,0 +1,306 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Entry(_message.Message):
+    __slots__ = ("now_ms", "commands")
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    now_ms: int
+    commands: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, now_ms: _Optional[int] = ..., commands: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail")
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    CREATE_JOBS_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_JOB_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    FIRE_FIELD_NUMBER: _ClassVar[int]
+    TICK_FIELD_NUMBER: _ClassVar[int]
+    EXTEND_TICKS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_STARTED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSION_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_SESSION_FIELD_NUMBER: _ClassVar[int]
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    FAIL_FIELD_NUMBER: _ClassVar[int]
+    origin: int
+    request: int
+    create_jobs: CreateJobs
+    cancel_job: CancelJob
+    replay_dead_letters: ReplayDeadLetters
+    fire: Fire
+    tick: Tick
+    extend_ticks: ExtendTicks
+    assign_shards: AssignShards
+    leader_started: LeaderStarted
+    open_session: OpenSession
+    close_session: CloseSession
+    renew: Renew
+    lease: Lease
+    release: Release
+    started: Started
+    ack: Ack
+    fail: Fail
+    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ...) -> None: ...
+
+class Profile(_message.Message):
+    __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    HANDLER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_BACKOFF_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKOFF_MS_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_JITTER_FIELD_NUMBER: _ClassVar[int]
+    RUN_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    JITTER_MS_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    handler: str
+    queue: str
+    content_type: str
+    tenant: str
+    priority: int
+    max_attempts: int
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    multiplier: float
+    backoff_jitter: float
+    run_timeout_ms: int
+    jitter_ms: int
+    overlap: int
+    catch_up: int
+    def __init__(self, namespace: _Optional[str] = ..., handler: _Optional[str] = ..., queue: _Optional[str] = ..., content_type: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., initial_backoff_ms: _Optional[int] = ..., max_backoff_ms: _Optional[int] = ..., multiplier: _Optional[float] = ..., backoff_jitter: _Optional[float] = ..., run_timeout_ms: _Optional[int] = ..., jitter_ms: _Optional[int] = ..., overlap: _Optional[int] = ..., catch_up: _Optional[int] = ...) -> None: ...
+
+class Schedule(_message.Message):
+    __slots__ = ("expression", "time_zone", "every_ms")
+    EXPRESSION_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    expression: str
+    time_zone: str
+    every_ms: int
+    def __init__(self, expression: _Optional[str] = ..., time_zone: _Optional[str] = ..., every_ms: _Optional[int] = ...) -> None: ...
+
+class CreateJobs(_message.Message):
+    __slots__ = ("jobs", "profiles", "schedules", "key_namespace", "key", "fingerprint")
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    PROFILES_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    KEY_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[NewJob]
+    profiles: _containers.RepeatedScalarFieldContainer[bytes]
+    schedules: _containers.RepeatedCompositeFieldContainer[NewSchedule]
+    key_namespace: str
+    key: str
+    fingerprint: bytes
+    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., profiles: _Optional[_Iterable[bytes]] = ..., schedules: _Optional[_Iterable[_Union[NewSchedule, _Mapping]]] = ..., key_namespace: _Optional[str] = ..., key: _Optional[str] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+
+class NewSchedule(_message.Message):
+    __slots__ = ("schedule", "ticks_ms")
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    schedule: bytes
+    ticks_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, schedule: _Optional[bytes] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class NewJob(_message.Message):
+    __slots__ = ("profile", "schedule", "due_ms", "name", "payload", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    profile: int
+    schedule: int
+    due_ms: int
+    name: str
+    payload: bytes
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, profile: _Optional[int] = ..., schedule: _Optional[int] = ..., due_ms: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class CancelJob(_message.Message):
+    __slots__ = ("job", "dropped_token")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    dropped_token: int
+    def __init__(self, job: _Optional[int] = ..., dropped_token: _Optional[int] = ...) -> None: ...
+
+class ReplayDeadLetters(_message.Message):
+    __slots__ = ("executions",)
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    executions: bytes
+    def __init__(self, executions: _Optional[bytes] = ...) -> None: ...
+
+class Fire(_message.Message):
+    __slots__ = ("shards", "limit")
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    limit: int
+    def __init__(self, shards: _Optional[_Iterable[int]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class Tick(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    def __init__(self, limit: _Optional[int] = ...) -> None: ...
+
+class ExtendTicks(_message.Message):
+    __slots__ = ("schedule", "after_ms", "ticks_ms")
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    schedule: int
+    after_ms: int
+    ticks_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, schedule: _Optional[int] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AssignShards(_message.Message):
+    __slots__ = ("owners",)
+    OWNERS_FIELD_NUMBER: _ClassVar[int]
+    owners: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, owners: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LeaderStarted(_message.Message):
+    __slots__ = ("node", "term", "session_grace_ms")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    SESSION_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    term: int
+    session_grace_ms: int
+    def __init__(self, node: _Optional[int] = ..., term: _Optional[int] = ..., session_grace_ms: _Optional[int] = ...) -> None: ...
+
+class OpenSession(_message.Message):
+    __slots__ = ("worker", "queues", "ttl_ms")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    ttl_ms: int
+    def __init__(self, worker: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+
+class CloseSession(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    def __init__(self, session: _Optional[int] = ...) -> None: ...
+
+class Renew(_message.Message):
+    __slots__ = ("sessions", "grant_timeout_ms")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    GRANT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[RenewSession]
+    grant_timeout_ms: int
+    def __init__(self, sessions: _Optional[_Iterable[_Union[RenewSession, _Mapping]]] = ..., grant_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class RenewSession(_message.Message):
+    __slots__ = ("session", "held_tokens")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HELD_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    held_tokens: bytes
+    def __init__(self, session: _Optional[int] = ..., held_tokens: _Optional[bytes] = ...) -> None: ...
+
+class Lease(_message.Message):
+    __slots__ = ("session", "queues", "limit", "payload_bytes_limit")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    limit: int
+    payload_bytes_limit: int
+    def __init__(self, session: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ..., payload_bytes_limit: _Optional[int] = ...) -> None: ...
+
+class LeasedBlock(_message.Message):
+    __slots__ = ("token", "executions")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    executions: bytes
+    def __init__(self, token: _Optional[int] = ..., executions: _Optional[bytes] = ...) -> None: ...
+
+class Release(_message.Message):
+    __slots__ = ("blocks",)
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[LeasedBlock]
+    def __init__(self, blocks: _Optional[_Iterable[_Union[LeasedBlock, _Mapping]]] = ...) -> None: ...
+
+class Started(_message.Message):
+    __slots__ = ("blocks", "started_ms")
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[LeasedBlock]
+    started_ms: int
+    def __init__(self, blocks: _Optional[_Iterable[_Union[LeasedBlock, _Mapping]]] = ..., started_ms: _Optional[int] = ...) -> None: ...
+
+class Ack(_message.Message):
+    __slots__ = ("blocks",)
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    blocks: _containers.RepeatedCompositeFieldContainer[CompletedBlock]
+    def __init__(self, blocks: _Optional[_Iterable[_Union[CompletedBlock, _Mapping]]] = ...) -> None: ...
+
+class CompletedBlock(_message.Message):
+    __slots__ = ("token", "executions", "started_ms", "ended_ms")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    executions: bytes
+    started_ms: bytes
+    ended_ms: bytes
+    def __init__(self, token: _Optional[int] = ..., executions: _Optional[bytes] = ..., started_ms: _Optional[bytes] = ..., ended_ms: _Optional[bytes] = ...) -> None: ...
+
+class Fail(_message.Message):
+    __slots__ = ("failures",)
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    failures: _containers.RepeatedCompositeFieldContainer[FailedExecution]
+    def __init__(self, failures: _Optional[_Iterable[_Union[FailedExecution, _Mapping]]] = ...) -> None: ...
+
+class FailedExecution(_message.Message):
+    __slots__ = ("token", "execution", "started_ms", "ended_ms", "error", "permanent")
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PERMANENT_FIELD_NUMBER: _ClassVar[int]
+    token: int
+    execution: int
+    started_ms: int
+    ended_ms: int
+    error: str
+    permanent: bool
+    def __init__(self, token: _Optional[int] = ..., execution: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,145 @@
+"""What applying a command yields: results for the node that asked, and effects every node may act on.
+
+Results are never serialized: each replica computes its own, and only the origin's pending table uses them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from raftsched.model.errors import RaftschedError
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The command changed nothing."""
+
+    error: RaftschedError
+
+
+@dataclass(frozen=True, slots=True)
+class JobsCreated:
+    """Ids in the request's order. `existed`: the idempotency key had been used for this same request."""
+
+    job_ids: Sequence[int]
+    existed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyConflict:
+    """The idempotency key belongs to another request, which created these jobs."""
+
+    job_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled:
+    """The job is CANCELLED, now or since an earlier request."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelNeedsWorker:
+    """The job's execution is LEASED: only its worker knows whether it has begun."""
+
+    job: int
+    execution: int
+    token: int
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The new executions, in the request's order."""
+
+    executions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Due rows consumed, and whether more of these shards are due already."""
+
+    count: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A block of executions under one fencing token, in columns. Empty when nothing was ready.
+
+    `rows` are the execution rows' immutable heads; `payloads` is empty when none has one.
+    """
+
+    session: int
+    token: int
+    executions: Sequence[int]
+    jobs: Sequence[int]
+    scheduled_for_ms: Sequence[int]
+    attempts: Sequence[int]
+    profiles: Sequence[int]
+    payloads: Sequence[bytes] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """`lost`: sessions that were unknown or over; every lease of theirs is gone."""
+
+    lost: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Answer to Ack, Fail, Started and Release: the executions that were refused as stale."""
+
+    stale: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Carried out; there is nothing more to say."""
+
+
+Result = (
+    Rejected
+    | JobsCreated
+    | KeyConflict
+    | JobCancelled
+    | CancelNeedsWorker
+    | Replayed
+    | Fired
+    | SessionOpened
+    | Leased
+    | Renewed
+    | Settled
+    | Done
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEnded:
+    """A lease was ended by the state machine, not by its worker: tell the worker, if it is connected here.
+
+    `reason` is a value of raftsched.v1.CancelReason.
+    """
+
+    session: int
+    token: int
+    executions: Sequence[int]
+    reason: int
+
+
+@dataclass(slots=True)
+class Effects:
+    """What one entry did, beside the store. `results` holds only what this node asked for."""
+
+    results: list[tuple[int, Result]] = field(default_factory=list)
+    leases_ended: list[LeaseEnded] = field(default_factory=list)
+    sessions_ended: list[int] = field(default_factory=list)
+    shards_changed: bool = False
+    # Something became ready in these queues.
+    ready_queues: set[str] = field(default_factory=set)

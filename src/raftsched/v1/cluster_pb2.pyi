@@ -1,0 +1,113 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from raftsched.v1 import job_pb2 as _job_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NodeHealth(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_HEALTH_UNSPECIFIED: _ClassVar[NodeHealth]
+    NODE_HEALTH_SERVING: _ClassVar[NodeHealth]
+    NODE_HEALTH_NO_QUORUM: _ClassVar[NodeHealth]
+    NODE_HEALTH_DRAINING: _ClassVar[NodeHealth]
+    NODE_HEALTH_DIVERGED: _ClassVar[NodeHealth]
+NODE_HEALTH_UNSPECIFIED: NodeHealth
+NODE_HEALTH_SERVING: NodeHealth
+NODE_HEALTH_NO_QUORUM: NodeHealth
+NODE_HEALTH_DRAINING: NodeHealth
+NODE_HEALTH_DIVERGED: NodeHealth
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ("read",)
+    READ_FIELD_NUMBER: _ClassVar[int]
+    read: _job_pb2.ReadOptions
+    def __init__(self, read: _Optional[_Union[_job_pb2.ReadOptions, _Mapping]] = ...) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("node", "leader", "has_quorum", "term", "commit_index", "applied_index", "first_log_index", "state_digest", "replicated_clock", "version", "nodes", "shard_owners", "queues", "workers", "jobs", "executions", "dead_letters", "oldest_due_time", "health", "cluster_id", "time_zone_database")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    HAS_QUORUM_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    FIRST_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REPLICATED_CLOCK_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    SHARD_OWNERS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_DUE_TIME_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    leader: int
+    has_quorum: bool
+    term: int
+    commit_index: int
+    applied_index: int
+    first_log_index: int
+    state_digest: str
+    replicated_clock: _timestamp_pb2.Timestamp
+    version: str
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    shard_owners: _containers.RepeatedScalarFieldContainer[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    workers: _containers.RepeatedCompositeFieldContainer[Worker]
+    jobs: int
+    executions: int
+    dead_letters: int
+    oldest_due_time: _timestamp_pb2.Timestamp
+    health: NodeHealth
+    cluster_id: str
+    time_zone_database: str
+    def __init__(self, node: _Optional[int] = ..., leader: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., first_log_index: _Optional[int] = ..., state_digest: _Optional[str] = ..., replicated_clock: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., shard_owners: _Optional[_Iterable[int]] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., jobs: _Optional[int] = ..., executions: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., health: _Optional[_Union[NodeHealth, str]] = ..., cluster_id: _Optional[str] = ..., time_zone_database: _Optional[str] = ...) -> None: ...
+
+class Node(_message.Message):
+    __slots__ = ("id", "address", "connected", "match_index")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    MATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    address: str
+    connected: bool
+    match_index: int
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., connected: _Optional[bool] = ..., match_index: _Optional[int] = ...) -> None: ...
+
+class Queue(_message.Message):
+    __slots__ = ("name", "ready", "workers")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    ready: int
+    workers: int
+    def __init__(self, name: _Optional[str] = ..., ready: _Optional[int] = ..., workers: _Optional[int] = ...) -> None: ...
+
+class Worker(_message.Message):
+    __slots__ = ("session", "name", "queues", "leased", "expire_time")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    name: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    leased: int
+    expire_time: _timestamp_pb2.Timestamp
+    def __init__(self, session: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., leased: _Optional[int] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
