@@ -1,0 +1,84 @@
+"""Every bound on what callers and workers may send, with its reason. Times in milliseconds, sizes in bytes."""
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+YEAR_MS = 365 * DAY_MS + 6 * HOUR_MS
+
+# A DNS label's length: namespaces and queues end up in metric labels, host names and file names.
+NAMESPACE_MAX_LENGTH = 63
+QUEUE_MAX_LENGTH = 63
+# Long enough for a path-like name; in UTF-8 at most 800 bytes, so that a names key stays a small part of a page.
+NAME_MAX_LENGTH = 200
+# LMDB refuses keys above 511 bytes; namespace, name and separators must fit with room to spare.
+NAME_MAX_BYTES = 400
+HANDLER_MAX_LENGTH = 200
+TENANT_MAX_LENGTH = 100
+TENANT_MAX_BYTES = 200
+# RFC 6838 allows 127 + 1 + 127 characters in a media type; the rest is for a parameter such as charset.
+CONTENT_TYPE_MAX_LENGTH = 300
+REQUEST_ID_MAX_LENGTH = 200
+REQUEST_ID_MAX_BYTES = 400
+WORKER_NAME_MAX_LENGTH = 200
+
+# A job's payload is an argument, not a data set: it goes through the log of every node.
+PAYLOAD_MAX_BYTES = 256 * 1024
+# What one create may carry in all, so that a batch stays one log entry that a follower receives in one message.
+BATCH_MAX_JOBS = 10_000
+BATCH_MAX_BYTES = 16 * 1024 * 1024
+
+# Labels are for filters. A row is read whole to answer a list, so it stays small.
+LABELS_MAX_COUNT = 32
+LABEL_KEY_MAX_LENGTH = 63
+LABEL_VALUE_MAX_LENGTH = 200
+
+# One decimal digit: lanes of the ready queue.
+PRIORITY_MAX = 9
+
+# A backoff capped at an hour makes 10,000 attempts last more than a year: that is retrying for ever.
+MAX_ATTEMPTS_MAX = 10_000
+MAX_ATTEMPTS_DEFAULT = 3
+INITIAL_BACKOFF_DEFAULT_MS = SECOND_MS
+MAX_BACKOFF_DEFAULT_MS = HOUR_MS
+# A job whose next attempt is further away than this has been forgotten, not delayed.
+BACKOFF_MAX_MS = 30 * DAY_MS
+MULTIPLIER_DEFAULT = 2.0
+# At 100, the third attempt already comes 10,000 times later than the second.
+MULTIPLIER_MAX = 100.0
+
+# A worker has to hold its lease all the while; a longer process is a service, not a job.
+RUN_TIMEOUT_MAX_MS = 30 * DAY_MS
+# Jitter spreads a herd; beyond an hour it changes the schedule. Tick tables keep their past for this long.
+JITTER_MAX_MS = HOUR_MS
+# Sub-second scheduling is out of scope.
+INTERVAL_MIN_MS = SECOND_MS
+INTERVAL_MAX_MS = 10 * YEAR_MS
+# A run_at further away is a mistake in its unit (milliseconds taken for seconds end up there) more often than a plan.
+HORIZON_MS = 100 * YEAR_MS
+# protobuf Timestamp ends with the year 9999.
+TIMESTAMP_MAX_MS = 253_402_300_799_999
+# Cron expressions with every minute of an hour listed are under 200 characters a field.
+CRON_MAX_LENGTH = 1_000
+# The longest name in the tz database has 32 characters.
+TIME_ZONE_MAX_LENGTH = 64
+
+# Each lost lease may have been a crash of its worker: past this number the execution itself is the suspect.
+MAX_LOST_LEASES = 20
+# An error message is for people; a stack trace fits, a core dump does not.
+ERROR_MAX_BYTES = 4 * 1024
+
+PAGE_SIZE_DEFAULT = 100
+PAGE_SIZE_MAX = 1_000
+# What this server hands out stays far below.
+PAGE_TOKEN_MAX_LENGTH = 1_024
+REPLAY_MAX_EXECUTIONS = 1_000
+
+SESSION_QUEUES_MAX = 64
+# Items in one message of a worker; one message must not hold up the streams of the others.
+STREAM_ITEMS_MAX = 10_000
+# Leases listed in one message: each stands for a block, so fewer are needed.
+STREAM_TOKENS_MAX = 10_000
+# How far a Credit may run ahead of what was sent: more than a worker can hold in memory serves nobody.
+CREDIT_WINDOW_MAX = 100_000
+UINT64_MAX = (1 << 64) - 1
