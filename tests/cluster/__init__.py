@@ -1,0 +1,1 @@
+"""Fault tests with real node and worker processes."""
