@@ -152,6 +152,13 @@ class OutcomeUnknown(RaftschedError):
     reason = "OUTCOME_UNKNOWN"
 
 
+class ReadTimeout(RaftschedError):
+    """This node did not reach the state asked for in time. Read again, from another node, or without min_index."""
+
+    code = Code.DEADLINE_EXCEEDED
+    reason = "READ_TIMEOUT"
+
+
 class NodeDraining(RaftschedError):
     """This node is shutting down; use another."""
 
