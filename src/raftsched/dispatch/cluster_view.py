@@ -1,0 +1,35 @@
+"""What one node knows of the cluster at one moment: the answer to "how are you?", taken as one consistent value."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    """Another node, as the node that answers sees it. `match_index` is 0 unless that node leads."""
+
+    node_id: int
+    address: str
+    connected: bool
+    match_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """`peers` holds every member, the answering node included; `leader_id` is None when none is known.
+
+    `health` is a value of raftsched.v1.NodeHealth, `digest` hex, `now_ms` the replicated clock.
+    """
+
+    node_id: int
+    leader_id: int | None
+    has_quorum: bool
+    term: int
+    commit_index: int
+    applied_index: int
+    first_log_index: int
+    digest: str
+    now_ms: int
+    peers: tuple[PeerView, ...]
+    health: int
+    cluster_id: str
+    version: str
