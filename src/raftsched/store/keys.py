@@ -1,0 +1,234 @@
+"""How keys of each table are packed: big-endian throughout, so that byte order is numeric order.
+
+An id alone is 8 bytes; a column of ids is such keys joined, which is also how commands carry them.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+
+SHARDS = 32
+ID_BYTES = 8
+# Times are milliseconds since the epoch, from 0 and below this (the year 10889): their first two bytes are zero.
+MAX_MS = 1 << 48
+MAX_ID = (1 << 64) - 1
+# What LMDB allows a key to be.
+MAX_KEY_BYTES = 511
+
+_ID = struct.Struct(">Q")
+_SMALL_ID = struct.Struct(">I")
+_SHARD = struct.Struct(">H")
+_DUE = struct.Struct(">HQQQ")
+_LANE = struct.Struct(">IBI")
+_TICK = struct.Struct(">IQ")
+_STARVED = struct.Struct(">IQ")
+_PAIR = struct.Struct(">QQ")
+_DEAD_LETTER = struct.Struct(">IQQ")
+_DEADLINE = struct.Struct(">BQQQ")
+
+pack_id = _ID.pack
+pack_small_id = _SMALL_ID.pack
+
+
+def unpack_id(key: bytes) -> int:
+    """The id of an 8-byte key."""
+    return int(_ID.unpack(key)[0])
+
+
+def unpack_small_id(key: bytes) -> int:
+    """The id of a 4-byte key."""
+    return int(_SMALL_ID.unpack(key)[0])
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """A column of ids."""
+    return struct.pack(f">{len(ids)}Q", *ids)
+
+
+def unpack_ids(column: bytes) -> tuple[int, ...]:
+    """The ids of a column whose length is a multiple of 8."""
+    return struct.unpack(f">{len(column) // ID_BYTES}Q", column)
+
+
+def split_ids(column: bytes) -> list[bytes]:
+    """The keys of a column."""
+    return [column[i : i + ID_BYTES] for i in range(0, len(column), ID_BYTES)]
+
+
+def pack_id_range(first: int, count: int) -> list[bytes]:
+    """The keys of `count` consecutive ids."""
+    return split_ids(struct.pack(f">{count}Q", *range(first, first + count)))
+
+
+# due: (shard u16, due_ms u64, job u64, execution u64) -> kind u8 (rows.DUE_*). execution is 0 unless kind is a retry.
+# The shard leads, so that the earliest row of a shard is one seek and what is due in it one range.
+DUE_SHARD = slice(0, 2)
+DUE_MS = slice(2, 10)
+DUE_JOB = slice(10, 18)
+DUE_EXECUTION = slice(18, 26)
+NO_EXECUTION = bytes(ID_BYTES)
+
+
+def shard_of(job: int) -> int:
+    """The shard of a job: neighbours of 64 share one, so that a shard's batch touches few pages."""
+    return (job >> 6) % SHARDS
+
+
+def due(job: int, due_ms: int, execution: int = 0) -> bytes:
+    return _DUE.pack(shard_of(job), due_ms, job, execution)
+
+
+def due_shard(shard: int) -> bytes:
+    """Prefix of all due rows of one shard."""
+    return _SHARD.pack(shard)
+
+
+def due_before(shard: int, due_ms: int) -> bytes:
+    """Sorts after every due row of the shard at or before `due_ms` and before all later ones."""
+    return _DUE.pack(shard, due_ms + 1, 0, 0)
+
+
+def due_ms_of(key: bytes) -> int:
+    return int(_ID.unpack(key[DUE_MS])[0])
+
+
+# ready: (queue u32, 255 - priority u8, tenant u32, first execution u64) -> count u32. The first nine bytes are a lane.
+LANE_BYTES = 9
+LEVEL_BYTES = 5
+RUN_FIRST = slice(9, 17)
+
+
+def lane(queue: int, priority: int, tenant: int) -> bytes:
+    """Prefix of the ready runs that share queue, priority and tenant."""
+    return _LANE.pack(queue, 255 - priority, tenant)
+
+
+def lane_queue(key: bytes) -> int:
+    return int(_SMALL_ID.unpack(key[:4])[0])
+
+
+def lane_tenant(key: bytes) -> int:
+    return int(_SMALL_ID.unpack(key[LEVEL_BYTES:LANE_BYTES])[0])
+
+
+# leases: (session u64, token u64); the same 16 bytes stand in the execution row (rows.EXECUTION_LEASE).
+def lease(session: int, token: int) -> bytes:
+    return _PAIR.pack(session, token)
+
+
+def unpack_pair(key: bytes) -> tuple[int, int]:
+    """Both numbers of a leases or skipped key."""
+    first, second = _PAIR.unpack(key)
+    return first, second
+
+
+# skipped: (job u64, first scheduled_for_ms u64)
+def skipped(job: int, scheduled_for_ms: int) -> bytes:
+    return _PAIR.pack(job, scheduled_for_ms)
+
+
+# deadlines: (kind u8, time u64, a u64, b u64)
+# SESSION_EXPIRY: (expiry_ms, session, 0) -> empty.
+# RUN_TIMEOUT: (leased_ms + run_timeout_ms, session, token) -> run_timeout_ms u64; for all of the block that have it.
+SESSION_EXPIRY = 1
+RUN_TIMEOUT = 2
+
+
+def deadline(kind: int, time_ms: int, a: int, b: int = 0) -> bytes:
+    return _DEADLINE.pack(kind, time_ms, a, b)
+
+
+def unpack_deadline(key: bytes) -> tuple[int, int, int, int]:
+    """(kind, time_ms, a, b)."""
+    kind, time_ms, a, b = _DEADLINE.unpack(key)
+    return kind, time_ms, a, b
+
+
+# ticks: (schedule u32, tick_ms u64) -> empty
+def tick(schedule: int, tick_ms: int) -> bytes:
+    return _TICK.pack(schedule, tick_ms)
+
+
+def unpack_tick(key: bytes) -> tuple[int, int]:
+    schedule, tick_ms = _TICK.unpack(key)
+    return schedule, tick_ms
+
+
+# starved: (schedule u32, job u64) -> empty
+def starved(schedule: int, job: int) -> bytes:
+    return _STARVED.pack(schedule, job)
+
+
+def unpack_starved(key: bytes) -> tuple[int, int]:
+    schedule, job = _STARVED.unpack(key)
+    return schedule, job
+
+
+# dead_letters: (namespace u32, dead_ms u64, execution u64) -> empty
+def dead_letter(namespace: int, dead_ms: int, execution: int) -> bytes:
+    return _DEAD_LETTER.pack(namespace, dead_ms, execution)
+
+
+def unpack_dead_letter(key: bytes) -> tuple[int, int, int]:
+    """(namespace, dead_ms, execution)."""
+    namespace, dead_ms, execution = _DEAD_LETTER.unpack(key)
+    return namespace, dead_ms, execution
+
+
+# interned: (kind u8, utf-8) -> u32 id, and (kind + 128 u8, u32 id) -> utf-8.
+NAMESPACE = 1
+QUEUE = 2
+TENANT = 3
+MAX_INTERNED_BYTES = MAX_KEY_BYTES - 1
+
+
+def interned(kind: int, text: str) -> bytes:
+    return bytes((kind,)) + text.encode()
+
+
+def interned_text(kind: int, number: int) -> bytes:
+    return bytes((kind + 128,)) + _SMALL_ID.pack(number)
+
+
+# Texts that may be longer than a key are found by their hash.
+def digest_key(parts: Iterable[bytes]) -> bytes:
+    """32 bytes for a sequence of byte strings; each is preceded by its length, so that none runs into the next."""
+    hashed = hashlib.blake2b(digest_size=32)
+    for part in parts:
+        hashed.update(_SMALL_ID.pack(len(part)))
+        hashed.update(part)
+    return hashed.digest()
+
+
+def job_name(namespace: str, name: str) -> bytes:
+    """names: -> job u64, the newest that took the name."""
+    return digest_key((namespace.encode(), name.encode()))
+
+
+def idempotency(namespace: str, key: str) -> bytes:
+    """idempotency: -> rows.IDEMPOTENCY."""
+    return digest_key((namespace.encode(), key.encode()))
+
+
+def content(serialized: bytes) -> bytes:
+    """profile_ids, schedule_ids: serialized message -> u32 id."""
+    return digest_key((serialized,))
+
+
+# meta
+META_FORMAT = b"format"
+META_STATE = b"state"
+META_SHARD_OWNERS = b"shard_owners"
+
+
+def meta_turn(level: bytes) -> bytes:
+    """The tenant (u32) served last at a level, the first five bytes of a lane."""
+    return b"turn" + level
+
+
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least key greater than every key with this prefix; None when there is none."""
+    stripped = prefix.rstrip(b"\xff")
+    if not stripped:
+        return None
+    return stripped[:-1] + bytes((stripped[-1] + 1,))

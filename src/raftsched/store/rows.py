@@ -1,0 +1,305 @@
+"""What the rows hold: fixed heads with documented offsets, then tails of varying length. Big-endian throughout.
+
+The offsets are chosen so that a stage of an execution's life replaces one contiguous piece of a row: a batch is
+then a slice and a concatenation per item, with the replaced piece packed once for all.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from raftsched.model.errors import StoreCorrupt
+
+FORMAT = 1
+
+# jobs: job -> row
+#   0 state u8 | 1 last_execution u64 | 9 scheduled_for_ms u64 | 17 profile u32 | 21 payload_bytes u32
+#   25 schedule u32 (0: one-off) | 29 created_ms u64 | 37 cancelled_ms u64 | 45 name: u16 length, utf-8
+#   then labels, each: u8 length, key, u16 length, value (utf-8), in order of key.
+# scheduled_for_ms: of the occurrence that waits in due; of the newest one once a one-off has fired; the last one
+# that was fired or skipped while JOB_STARVED.
+JOB = struct.Struct(">BQQIIIQQH")
+JOB_STATE = 0
+JOB_LAST_EXECUTION = slice(1, 9)
+JOB_SCHEDULED_FOR = slice(9, 17)
+JOB_PROFILE = slice(17, 21)
+JOB_SCHEDULE = slice(25, 29)
+JOB_CANCELLED_MS = slice(37, 45)
+
+# A due row waits for its time.
+JOB_WAITING = 1
+# A one-off that has fired: what became of it is in its last execution.
+JOB_FIRED = 2
+# A recurring job whose schedule's tick table has run out; a row in starved waits for more ticks.
+JOB_STARVED = 3
+JOB_CANCELLED = 4
+
+# due: kinds
+DUE_FIRST = b"\x01"
+DUE_TICK = b"\x02"
+DUE_RETRY = b"\x03"
+
+# executions: execution -> row
+#   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64 | 24 profile u32 | 28 payload_bytes u32
+#   32 fired_ms u64 | 40 failures u16 | 42 lost_leases u16
+#   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
+#   71 started_ms u64 | 79 ended_ms u64
+# and only once it has failed or was replayed:
+#   87 changed_ms u64 (in FAILED: when the next attempt is due; in DEAD_LETTER: when it became one)
+#   95 replayed_as u64 | 103 error utf-8
+EXECUTION = struct.Struct(">QQQIIQHHHQQQBQQ")
+EXECUTION_BYTES = EXECUTION.size
+EXECUTION_JOB = slice(0, 8)
+EXECUTION_SCHEDULED_FOR = slice(16, 24)
+EXECUTION_PROFILE = slice(24, 28)
+EXECUTION_KIND = slice(24, 32)
+EXECUTION_COUNTS = slice(40, 44)
+EXECUTION_LEASE = slice(46, 62)
+EXECUTION_TOKEN = slice(54, 62)
+EXECUTION_STATUS = 70
+EXECUTION_EXTRA = struct.Struct(">QQ")
+
+# leases: (session, token) -> leased_ms u64, n u16, n × run_timeout_ms u64 (each with a deadline row), execution ids u64
+LEASE_HEAD = struct.Struct(">QH")
+
+# sessions: session -> open u8, expiry_ms u64, ttl_ms u64, opened_ms u64, ended_ms u64,
+#   then worker and queues, each: u16 length, utf-8
+SESSION = struct.Struct(">BQQQQ")
+
+# skipped: (job, scheduled_for_ms) -> reason u8 (raftsched.v1.SkipReason), count u64, last scheduled_for_ms u64
+SKIPPED = struct.Struct(">BQQ")
+
+# profiles: profile -> namespace u32, queue u32, tenant u32 (interned), serialized internal.v1.Profile
+PROFILE = struct.Struct(">III")
+
+# schedules: schedule -> jobs that are not cancelled u64, serialized internal.v1.Schedule
+SCHEDULE = struct.Struct(">Q")
+
+# idempotency: -> fingerprint 16 bytes, first job u64, number of jobs u32 (their ids are consecutive)
+IDEMPOTENCY = struct.Struct(">16sQI")
+
+# meta
+_STATE = struct.Struct(">QQQ16sQ12Q")
+SHARD_OWNERS = struct.Struct(">32I")
+
+_TEXT = struct.Struct(">H")
+
+
+@dataclass(slots=True)
+class StateRow:
+    """The meta row that says how far the store is, written in the same transaction as what it speaks of."""
+
+    applied_index: int = 0
+    applied_term: int = 0
+    now_ms: int = 0
+    digest: bytes = bytes(16)
+    # No session ends before this.
+    session_floor_ms: int = 0
+    # The newest id given of each kind; for jobs, executions and sessions also how many there ever were.
+    jobs: int = 0
+    executions: int = 0
+    sessions: int = 0
+    profiles: int = 0
+    schedules: int = 0
+    namespaces: int = 0
+    queues: int = 0
+    tenants: int = 0
+    # How many there are now.
+    dead_letters: int = 0
+    leased: int = 0
+    jobs_cancelled: int = 0
+    # Commands that could not be understood.
+    unintelligible: int = 0
+
+    def pack(self) -> bytes:
+        return _STATE.pack(
+            self.applied_index,
+            self.applied_term,
+            self.now_ms,
+            self.digest,
+            self.session_floor_ms,
+            self.jobs,
+            self.executions,
+            self.sessions,
+            self.profiles,
+            self.schedules,
+            self.namespaces,
+            self.queues,
+            self.tenants,
+            self.dead_letters,
+            self.leased,
+            self.jobs_cancelled,
+            self.unintelligible,
+        )
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "StateRow":
+        """Raises StoreCorrupt when the length is wrong."""
+        if len(value) != _STATE.size:
+            raise StoreCorrupt("the store's state row has a wrong length")
+        return cls(*_STATE.unpack(value))
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """A job's row, decoded."""
+
+    state: int
+    last_execution: int
+    scheduled_for_ms: int
+    profile: int
+    payload_bytes: int
+    schedule: int
+    created_ms: int
+    cancelled_ms: int
+    name: str
+    labels: dict[str, str]
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "JobRow":
+        (
+            state,
+            last_execution,
+            scheduled_for_ms,
+            profile,
+            payload_bytes,
+            schedule,
+            created_ms,
+            cancelled_ms,
+            name_bytes,
+        ) = JOB.unpack_from(value)
+        at = JOB.size + name_bytes
+        name = value[JOB.size : at].decode()
+        labels = {}
+        while at < len(value):
+            size = value[at]
+            label = value[at + 1 : at + 1 + size].decode()
+            at += 1 + size
+            (size,) = _TEXT.unpack_from(value, at)
+            labels[label] = value[at + 2 : at + 2 + size].decode()
+            at += 2 + size
+        return cls(
+            state,
+            last_execution,
+            scheduled_for_ms,
+            profile,
+            payload_bytes,
+            schedule,
+            created_ms,
+            cancelled_ms,
+            name,
+            labels,
+        )
+
+
+def pack_job_tail(name: str, labels: Iterable[tuple[str, str]]) -> bytes:
+    """Name with its length and the labels: what follows cancelled_ms."""
+    parts = [_packed_text(name)]
+    for label, value in sorted(labels):
+        encoded = label.encode()
+        parts += (bytes((len(encoded),)), encoded, _packed_text(value))
+    return b"".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionRow:
+    """An execution's row, decoded."""
+
+    job: int
+    previous: int
+    scheduled_for_ms: int
+    profile: int
+    payload_bytes: int
+    fired_ms: int
+    failures: int
+    lost_leases: int
+    attempt: int
+    session: int
+    token: int
+    leased_ms: int
+    status: int
+    started_ms: int
+    ended_ms: int
+    # 0 unless it has failed: when the next attempt is due, or when it became a dead letter.
+    changed_ms: int = 0
+    replayed_as: int = 0
+    error: str = ""
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "ExecutionRow":
+        extra: tuple[int | str, ...] = ()
+        if len(value) > EXECUTION_BYTES:
+            extra = EXECUTION_EXTRA.unpack_from(value, EXECUTION_BYTES)
+            extra += (value[EXECUTION_BYTES + EXECUTION_EXTRA.size :].decode(errors="replace"),)
+        return cls(*EXECUTION.unpack_from(value), *extra)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """A lease block's row, decoded; `executions` is a column of ids."""
+
+    leased_ms: int
+    run_timeouts_ms: tuple[int, ...]
+    executions: bytes
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "LeaseRow":
+        leased_ms, count = LEASE_HEAD.unpack_from(value)
+        start = LEASE_HEAD.size + 8 * count
+        return cls(leased_ms, struct.unpack_from(f">{count}Q", value, LEASE_HEAD.size), value[start:])
+
+    def pack(self) -> bytes:
+        count = len(self.run_timeouts_ms)
+        return (
+            LEASE_HEAD.pack(self.leased_ms, count) + struct.pack(f">{count}Q", *self.run_timeouts_ms) + self.executions
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A worker's session, decoded. The row outlives the session: executions name their worker through it."""
+
+    open: bool
+    expiry_ms: int
+    ttl_ms: int
+    opened_ms: int
+    # 0 while open.
+    ended_ms: int
+    worker: str
+    queues: tuple[str, ...]
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "SessionRow":
+        is_open, expiry_ms, ttl_ms, opened_ms, ended_ms = SESSION.unpack_from(value)
+        texts = []
+        at = SESSION.size
+        while at < len(value):
+            (size,) = _TEXT.unpack_from(value, at)
+            texts.append(value[at + 2 : at + 2 + size].decode())
+            at += 2 + size
+        return cls(bool(is_open), expiry_ms, ttl_ms, opened_ms, ended_ms, texts[0], tuple(texts[1:]))
+
+    def pack(self) -> bytes:
+        head = SESSION.pack(self.open, self.expiry_ms, self.ttl_ms, self.opened_ms, self.ended_ms)
+        return head + _packed_text(self.worker) + b"".join(map(_packed_text, self.queues))
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRow:
+    """A range of occurrences that did not run, decoded."""
+
+    reason: int
+    count: int
+    last_scheduled_for_ms: int
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "SkippedRow":
+        return cls(*SKIPPED.unpack(value))
+
+    def pack(self) -> bytes:
+        return SKIPPED.pack(self.reason, self.count, self.last_scheduled_for_ms)
+
+
+def _packed_text(text: str) -> bytes:
+    encoded = text.encode()
+    return _TEXT.pack(len(encoded)) + encoded
