@@ -1,0 +1,119 @@
+"""Turns the credits of this node's worker streams into Lease commands. Runs on the core thread."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from raftsched.dispatch.ports import Clock, MachineViews, Submit
+from raftsched.internal.v1 import command_pb2
+from raftsched.state.results import Leased, Result
+
+# Executions a command leases: beyond this a batch gains nothing and a worker's loss costs more.
+LEASE_LIMIT = 1_000
+# A lease block becomes one message to the worker.
+PAYLOAD_BYTES_LIMIT = 16 << 20
+# After a Lease that got nothing although something was ready: another node was quicker.
+EMPTY_WAIT_S = 0.005
+
+# Called on the core thread with what a stream was granted.
+OnLeased = Callable[[Leased], None]
+
+
+@dataclass(slots=True)
+class _Stream:
+    session: int
+    queues: tuple[str, ...]
+    on_leased: OnLeased
+    credit_total: int = 0
+    # Sent, or asked for and not answered yet.
+    promised: int = 0
+    in_flight: bool = False
+    not_before_s: float = 0.0
+
+
+class LeasePump:
+    """One Lease under way per stream; what came in meanwhile goes into the next."""
+
+    def __init__(self, *, machine: MachineViews, submit: Submit, clock: Clock) -> None:
+        self._machine = machine
+        self._submit = submit
+        self._clock = clock
+        self._streams: dict[int, _Stream] = {}
+
+    def open(self, stream_id: int, session: int, queues: Sequence[str], on_leased: OnLeased) -> None:
+        """Adds a stream, without credit yet."""
+        self._streams[stream_id] = _Stream(session, tuple(queues), on_leased)
+
+    def close(self, stream_id: int) -> None:
+        """Forgets a stream. What is still granted to it is given back when it arrives."""
+        self._streams.pop(stream_id, None)
+
+    def credit(self, stream_id: int, total: int) -> None:
+        """The stream may have been sent `total` executions since it began."""
+        stream = self._streams.get(stream_id)
+        if stream is not None:
+            stream.credit_total = max(stream.credit_total, total)
+
+    def stop(self) -> None:
+        """Leases nothing more, for draining."""
+        for stream in self._streams.values():
+            stream.credit_total = 0
+
+    @property
+    def free_credit(self) -> int:
+        """Executions this node's workers would take now: its weight when shards are shared out."""
+        return sum(max(0, stream.credit_total - stream.promised) for stream in self._streams.values())
+
+    @property
+    def window(self) -> int:
+        """Executions this node's workers hold or would take, a steadier weight than free_credit."""
+        return sum(stream.credit_total for stream in self._streams.values())
+
+    def step(self) -> float | None:
+        """Proposes a Lease for each stream that can have one. Returns as FirePump.step."""
+        ready = self._machine.ready_by_queue
+        if not any(ready.values()):
+            return None
+        wait_s: float | None = None
+        now_s = self._clock.monotonic()
+        for stream_id, stream in self._streams.items():
+            free = stream.credit_total - stream.promised
+            if stream.in_flight or free <= 0 or not any(ready.get(queue) for queue in stream.queues):
+                continue
+            if stream.not_before_s > now_s:
+                wait_s = min(wait_s or EMPTY_WAIT_S, stream.not_before_s - now_s)
+                continue
+            self._lease(stream_id, stream, min(free, LEASE_LIMIT))
+        return wait_s
+
+    def _lease(self, stream_id: int, stream: _Stream, limit: int) -> None:
+        stream.in_flight = True
+        stream.promised += limit
+        lease = command_pb2.Lease(
+            session=stream.session, queues=stream.queues, limit=limit, payload_bytes_limit=PAYLOAD_BYTES_LIMIT
+        )
+
+        def on_result(result: Result) -> None:
+            stream.in_flight = False
+            granted = len(result.executions) if isinstance(result, Leased) else 0
+            stream.promised -= limit - granted
+            if isinstance(result, Leased) and granted:
+                if self._streams.get(stream_id) is stream:
+                    stream.on_leased(result)
+                else:
+                    self.give_back(result)
+            else:
+                stream.not_before_s = self._clock.monotonic() + EMPTY_WAIT_S
+
+        self._submit(command_pb2.Command(lease=lease), limit, on_result)
+
+    def give_back(self, leased: Leased) -> None:
+        """Releases a block that reached nobody. If this is lost, the next heartbeat's list of leases does it."""
+        block = command_pb2.LeasedBlock(
+            token=leased.token, executions=b"".join(e.to_bytes(8, "big") for e in leased.executions)
+        )
+        release = command_pb2.Release(blocks=[block])
+        self._submit(command_pb2.Command(release=release), len(leased.executions), _ignore)
+
+
+def _ignore(_result: Result) -> None:
+    """A release is settled by the state machine; there is nobody left to tell."""

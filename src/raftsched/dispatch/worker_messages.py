@@ -1,0 +1,105 @@
+"""Checks the messages of a worker stream and turns them into commands. Everything here is per batch."""
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ProtocolViolation
+from raftsched.v1 import worker_pb2
+
+# A worker holds a few thousand executions; a message about more is a mistake or an attack.
+MAX_ITEMS = 10_000
+MAX_ERROR_BYTES = 4_096
+MAX_HELD_TOKENS = 100_000
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """A column of 8-byte big-endian integers, as commands carry them."""
+    return struct.pack(f">{len(ids)}Q", *ids)
+
+
+def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
+    """The command and its number of operations. Raises ProtocolViolation naming the field."""
+    command = command_pb2.Command()
+    items = 0
+    for number, completed in enumerate(ack.leases):
+        count = len(completed.execution_ids)
+        for column in ("started_ms", "ended_ms"):
+            values = getattr(completed, column)
+            if len(values) != count:
+                raise ProtocolViolation(
+                    f"has {len(values)} values for {count} execution_ids", field=f"ack.leases[{number}].{column}"
+                )
+            if count and min(values) < 0:
+                raise ProtocolViolation("must not be negative", field=f"ack.leases[{number}].{column}")
+        items += count
+        command.ack.blocks.add(
+            token=completed.token,
+            executions=pack_ids(completed.execution_ids),
+            started_ms=pack_ids(completed.started_ms),
+            ended_ms=pack_ids(completed.ended_ms),
+        )
+    _check_items(items, "ack.leases")
+    command.ack.SetInParent()
+    return command, items
+
+
+def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:
+    """As ack_command; error texts are cut to MAX_ERROR_BYTES."""
+    _check_items(len(fail.failures), "fail.failures")
+    command = command_pb2.Command()
+    command.fail.SetInParent()
+    for number, failure in enumerate(fail.failures):
+        if failure.started_ms < 0 or failure.ended_ms < 0:
+            raise ProtocolViolation("must not be negative", field=f"fail.failures[{number}].started_ms/ended_ms")
+        command.fail.failures.add(
+            token=failure.token,
+            execution=failure.execution_id,
+            started_ms=failure.started_ms,
+            ended_ms=failure.ended_ms,
+            error=failure.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore"),
+            permanent=failure.permanent,
+        )
+    return command, len(fail.failures)
+
+
+def started_command(started: worker_pb2.Started) -> tuple[command_pb2.Command, int]:
+    """As ack_command."""
+    if started.started_ms < 0:
+        raise ProtocolViolation("must not be negative", field="started.started_ms")
+    command = command_pb2.Command()
+    command.started.started_ms = started.started_ms
+    blocks = _blocks(started.leases)
+    command.started.blocks.extend(blocks)
+    return command, _check_items(_items(started.leases), "started.leases")
+
+
+def release_command(release: worker_pb2.Release) -> tuple[command_pb2.Command, int]:
+    """As ack_command."""
+    command = command_pb2.Command()
+    command.release.SetInParent()
+    command.release.blocks.extend(_blocks(release.leases))
+    return command, _check_items(_items(release.leases), "release.leases")
+
+
+def renew_command(session: int, heartbeat: worker_pb2.Heartbeat, grant_timeout_ms: int) -> command_pb2.Command:
+    """Renews `session` and lists what it holds. Raises ProtocolViolation."""
+    if len(heartbeat.held_tokens) > MAX_HELD_TOKENS:
+        raise ProtocolViolation(f"more than {MAX_HELD_TOKENS} values", field="heartbeat.held_tokens")
+    renew = command_pb2.Renew(grant_timeout_ms=grant_timeout_ms)
+    renew.sessions.add(session=session, held_tokens=pack_ids(heartbeat.held_tokens))
+    return command_pb2.Command(renew=renew)
+
+
+def _blocks(leases: Iterable[worker_pb2.LeasedExecutions]) -> list[command_pb2.LeasedBlock]:
+    return [command_pb2.LeasedBlock(token=lease.token, executions=pack_ids(lease.execution_ids)) for lease in leases]
+
+
+def _items(leases: Iterable[worker_pb2.LeasedExecutions]) -> int:
+    return sum(len(lease.execution_ids) for lease in leases)
+
+
+def _check_items(items: int, field: str) -> int:
+    if items > MAX_ITEMS:
+        raise ProtocolViolation(f"holds {items} executions; send at most {MAX_ITEMS} in a message", field=field)
+    return items

@@ -1,0 +1,15 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NodeReport(_message.Message):
+    __slots__ = ("applied_index", "state_digest", "worker_credit")
+    APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    WORKER_CREDIT_FIELD_NUMBER: _ClassVar[int]
+    applied_index: int
+    state_digest: bytes
+    worker_credit: int
+    def __init__(self, applied_index: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., worker_credit: _Optional[int] = ...) -> None: ...
