@@ -1,0 +1,91 @@
+"""The Python SDK of raftsched: a client to register jobs, and a worker that runs them.
+
+    async with Client(["host:7101"]) as client:
+        job = await client.create("reports.nightly", cron="0 2 * * *", time_zone="Europe/Berlin")
+
+`SyncClient` is the same for scripts without an event loop.
+"""
+
+from raftsched.client.errors import (
+    ClientClosed,
+    DeadlineExceeded,
+    ExecutionNotFound,
+    FieldViolation,
+    IdempotencyConflict,
+    InvalidField,
+    JobFinished,
+    JobNotFound,
+    JobRunning,
+    NameTaken,
+    NodeDiverged,
+    NodeDraining,
+    NoQuorum,
+    NotDeadLetter,
+    NotImplementedField,
+    OutcomeUnknown,
+    Overloaded,
+    RaftschedError,
+    Unavailable,
+    UnknownName,
+)
+from raftsched.client.jobs import Client
+from raftsched.client.sync import SyncClient
+from raftsched.client.values import (
+    CatchUpPolicy,
+    ClusterStatus,
+    DeadLetter,
+    Execution,
+    ExecutionState,
+    Job,
+    JobSpec,
+    JobState,
+    NodeHealth,
+    NodeStatus,
+    OverlapPolicy,
+    QueueStatus,
+    RetryPolicy,
+    SkippedOccurrence,
+    SkipReason,
+    WorkerStatus,
+)
+
+__all__ = [
+    "CatchUpPolicy",
+    "Client",
+    "ClientClosed",
+    "ClusterStatus",
+    "DeadLetter",
+    "DeadlineExceeded",
+    "Execution",
+    "ExecutionNotFound",
+    "ExecutionState",
+    "FieldViolation",
+    "IdempotencyConflict",
+    "InvalidField",
+    "Job",
+    "JobFinished",
+    "JobNotFound",
+    "JobRunning",
+    "JobSpec",
+    "JobState",
+    "NameTaken",
+    "NoQuorum",
+    "NodeDiverged",
+    "NodeDraining",
+    "NodeHealth",
+    "NodeStatus",
+    "NotDeadLetter",
+    "NotImplementedField",
+    "OutcomeUnknown",
+    "OverlapPolicy",
+    "Overloaded",
+    "QueueStatus",
+    "RaftschedError",
+    "RetryPolicy",
+    "SkipReason",
+    "SkippedOccurrence",
+    "SyncClient",
+    "Unavailable",
+    "UnknownName",
+    "WorkerStatus",
+]

@@ -1,0 +1,268 @@
+"""Client values to protobuf messages and back."""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from raftsched.client import values
+from raftsched.client.errors import InvalidField
+from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_JSON = "application/json"
+_TEXT = "text/plain; charset=utf-8"
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
+    """The Job to register; `namespace` serves where the spec names none. Raises InvalidField."""
+    job = job_pb2.Job(namespace=spec.namespace or namespace)
+    payload, content_type = _encode_payload(spec.payload)
+    for field, value in (
+        ("handler", spec.handler),
+        ("payload", payload),
+        ("content_type", spec.content_type or content_type),
+        ("name", spec.name),
+        ("queue", spec.queue),
+        ("priority", spec.priority),
+        ("tenant", spec.tenant),
+    ):
+        if value:
+            _assign(job, field, value)
+    if spec.labels:
+        _fill(lambda: job.labels.update(spec.labels), "labels")
+    _set_schedule(job, spec)
+    if spec.retry is not None:
+        _set_retry(job.retry, spec.retry)
+    if spec.run_timeout is not None:
+        _set_duration(job.run_timeout, spec.run_timeout, "run_timeout")
+    if spec.jitter is not None:
+        _set_duration(job.jitter, spec.jitter, "jitter")
+    if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
+        member = _member(values.OverlapPolicy, spec.overlap, "overlap")
+        _assign(job, "overlap", f"OVERLAP_POLICY_{member}")
+    if spec.catch_up is not values.CatchUpPolicy.UNSPECIFIED:
+        member = _member(values.CatchUpPolicy, spec.catch_up, "catch_up")
+        _assign(job, "catch_up", f"CATCH_UP_POLICY_{member}")
+    return job
+
+
+def set_job_state(job_filter: job_pb2.JobFilter, state: values.JobState) -> None:
+    _assign(job_filter, "state", f"JOB_STATE_{_member(values.JobState, state, 'state')}")
+
+
+def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
+    schedule = job.WhichOneof("schedule")
+    return values.Job(
+        id=job.id,
+        namespace=job.namespace,
+        name=job.name,
+        handler=job.handler,
+        payload=job.payload,
+        content_type=job.content_type,
+        queue=job.queue,
+        priority=job.priority,
+        tenant=job.tenant,
+        labels=dict(job.labels),
+        run_at=_time(job.run_at) if schedule == "run_at" else None,
+        cron=job.cron.expression if schedule == "cron" else None,
+        every=_timedelta(job.interval.every) if schedule == "interval" else None,
+        time_zone=job.cron.time_zone or "UTC" if schedule == "cron" else "",
+        start=_optional_time(job.interval, "start") if schedule == "interval" else None,
+        jitter=_timedelta(job.jitter),
+        retry=values.RetryPolicy(
+            max_attempts=job.retry.max_attempts,
+            initial_backoff=_timedelta(job.retry.initial_backoff),
+            max_backoff=_timedelta(job.retry.max_backoff),
+            multiplier=job.retry.multiplier,
+            jitter=job.retry.jitter,
+        ),
+        run_timeout=_timedelta(job.run_timeout) if job.HasField("run_timeout") else None,
+        overlap=_enum(values.OverlapPolicy, job_pb2.OverlapPolicy.Name, job.overlap, "OVERLAP_POLICY_"),
+        catch_up=_enum(values.CatchUpPolicy, job_pb2.CatchUpPolicy.Name, job.catch_up, "CATCH_UP_POLICY_"),
+        state=_enum(values.JobState, job_pb2.JobState.Name, job.state, "JOB_STATE_"),
+        create_time=_optional_time(job, "create_time"),
+        next_run_time=_optional_time(job, "next_run_time"),
+        last_execution_id=job.last_execution_id or None,
+        cancel_time=_optional_time(job, "cancel_time"),
+        existed=existed,
+    )
+
+
+def execution_value(execution: execution_pb2.Execution) -> values.Execution:
+    return values.Execution(
+        id=execution.id,
+        job_id=execution.job_id,
+        scheduled_for=_time(execution.scheduled_for),
+        state=_enum(values.ExecutionState, execution_pb2.ExecutionState.Name, execution.state, "EXECUTION_STATE_"),
+        attempt=execution.attempt,
+        lost_leases=execution.lost_leases,
+        fire_time=_optional_time(execution, "fire_time"),
+        lease_time=_optional_time(execution, "lease_time"),
+        start_time=_optional_time(execution, "start_time"),
+        end_time=_optional_time(execution, "end_time"),
+        token=execution.token,
+        worker=execution.worker,
+        error=execution.error,
+        retry_time=_optional_time(execution, "retry_time"),
+        replayed_as=execution.replayed_as or None,
+    )
+
+
+def skipped_value(skipped: execution_pb2.SkippedOccurrence) -> values.SkippedOccurrence:
+    return values.SkippedOccurrence(
+        scheduled_for=_time(skipped.scheduled_for),
+        last_scheduled_for=_time(skipped.last_scheduled_for),
+        count=skipped.count,
+        reason=_enum(values.SkipReason, execution_pb2.SkipReason.Name, skipped.reason, "SKIP_REASON_"),
+    )
+
+
+def dead_letter_value(dead: execution_pb2.DeadLetter) -> values.DeadLetter:
+    return values.DeadLetter(
+        execution=execution_value(dead.execution),
+        namespace=dead.namespace,
+        handler=dead.handler,
+        job_name=dead.job_name,
+        dead_time=_optional_time(dead, "dead_time"),
+    )
+
+
+def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
+    return values.ClusterStatus(
+        node=status.node,
+        leader=status.leader or None,
+        has_quorum=status.has_quorum,
+        term=status.term,
+        commit_index=status.commit_index,
+        applied_index=status.applied_index,
+        first_log_index=status.first_log_index,
+        state_digest=status.state_digest,
+        replicated_clock=_optional_time(status, "replicated_clock"),
+        version=status.version,
+        nodes=tuple(
+            values.NodeStatus(id=node.id, address=node.address, connected=node.connected, match_index=node.match_index)
+            for node in status.nodes
+        ),
+        shard_owners=tuple(status.shard_owners),
+        queues=tuple(
+            values.QueueStatus(name=queue.name, ready=queue.ready, workers=queue.workers) for queue in status.queues
+        ),
+        workers=tuple(
+            values.WorkerStatus(
+                session=worker.session,
+                name=worker.name,
+                queues=tuple(worker.queues),
+                leased=worker.leased,
+                expire_time=_optional_time(worker, "expire_time"),
+            )
+            for worker in status.workers
+        ),
+        jobs=status.jobs,
+        executions=status.executions,
+        dead_letters=status.dead_letters,
+        oldest_due_time=_optional_time(status, "oldest_due_time"),
+        health=_enum(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
+        cluster_id=status.cluster_id,
+        time_zone_database=status.time_zone_database,
+    )
+
+
+def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
+    if (spec.run_at is not None) + (spec.cron is not None) + (spec.every is not None) != 1:
+        raise InvalidField("exactly one of run_at, cron and every must be given", field="schedule")
+    if spec.time_zone and spec.cron is None:
+        raise InvalidField("only a cron schedule has a time zone", field="time_zone")
+    if spec.start is not None and spec.every is None:
+        raise InvalidField("only an interval schedule has a start", field="start")
+    if spec.run_at is not None:
+        _set_time(job.run_at, spec.run_at, "run_at")
+    elif spec.cron is not None:
+        job.cron.SetInParent()
+        _assign(job.cron, "expression", spec.cron)
+        _assign(job.cron, "time_zone", spec.time_zone)
+    elif spec.every is not None:
+        _set_duration(job.interval.every, spec.every, "every")
+        if spec.start is not None:
+            _set_time(job.interval.start, spec.start, "start")
+
+
+def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
+    _assign(message, "max_attempts", retry.max_attempts)
+    _set_duration(message.initial_backoff, retry.initial_backoff, "initial_backoff")
+    _set_duration(message.max_backoff, retry.max_backoff, "max_backoff")
+    _assign(message, "multiplier", retry.multiplier)
+    _assign(message, "jitter", retry.jitter)
+
+
+def _encode_payload(payload: Any) -> tuple[bytes, str]:
+    if payload is None:
+        return b"", ""
+    if isinstance(payload, bytes | bytearray | memoryview):
+        return bytes(payload), ""
+    if isinstance(payload, str):
+        return payload.encode(), _TEXT
+    try:
+        return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode(), _JSON
+    except (TypeError, ValueError) as error:
+        raise InvalidField(f"neither bytes, str nor JSON: {error}", field="payload") from error
+
+
+def _assign(message: Message, field: str, value: Any) -> None:
+    _fill(lambda: setattr(message, field, value), field)
+
+
+def _fill(action: Callable[[], object], field: str) -> None:
+    try:
+        action()
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InvalidField(str(error), field=field) from error
+
+
+def _set_time(message: Timestamp, value: datetime, field: str) -> None:
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise InvalidField("must be a datetime with a time zone", field=field)
+    _fill(lambda: message.FromDatetime(value), field)
+
+
+def _set_duration(message: Duration, value: timedelta, field: str) -> None:
+    if not isinstance(value, timedelta):
+        raise InvalidField("must be a timedelta", field=field)
+    message.SetInParent()
+    _fill(lambda: message.FromTimedelta(value), field)
+
+
+def _time(message: Timestamp) -> datetime:
+    return _EPOCH + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+
+
+def _optional_time(message: Message, field: str) -> datetime | None:
+    return _time(getattr(message, field)) if message.HasField(field) else None
+
+
+def _timedelta(message: Duration) -> timedelta:
+    return timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
+
+
+def _member(enum: type[E], value: E | str, field: str) -> str:
+    try:
+        return str(enum(value))
+    except ValueError as error:
+        names = ", ".join(str(member) for member in enum)
+        raise InvalidField(f"{value!r} is not one of {names}", field=field) from error
+
+
+def _enum(enum: type[E], name: Callable[[Any], str], number: int, prefix: str) -> E:
+    """The member for a wire number; UNSPECIFIED for one that only a newer node knows."""
+    try:
+        return enum(name(number).removeprefix(prefix))
+    except ValueError:
+        return enum("UNSPECIFIED")

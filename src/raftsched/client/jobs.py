@@ -1,0 +1,328 @@
+"""The asyncio client: registers, reads and cancels jobs, and reads what became of them, through any node."""
+
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from raftsched.client import convert
+from raftsched.client.channels import ChannelPool, Stubs
+from raftsched.client.errors import RaftschedError
+from raftsched.client.values import (
+    CatchUpPolicy,
+    ClusterStatus,
+    DeadLetter,
+    Execution,
+    Job,
+    JobSpec,
+    JobState,
+    OverlapPolicy,
+    RetryPolicy,
+    SkippedOccurrence,
+)
+from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
+
+T = TypeVar("T")
+M = TypeVar("M")
+
+# What one BatchCreateJobs takes; see job.proto.
+BATCH_JOBS = 10_000
+# Kept below gRPC's default message limit of 4 MiB, so that any node takes it.
+BATCH_BYTES = 3 * 1024 * 1024
+# What one ReplayDeadLetters takes; see execution.proto.
+BATCH_REPLAYS = 1_000
+
+
+class Client:
+    """Talks to a cluster through the nodes at `addresses` ("host:port"), any of them.
+
+    Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same
+    request_id each time, so it is carried out once. Reads see what this client wrote before, whichever node answers;
+    `linearizable=True` makes them see what anyone wrote. Every method may raise a RaftschedError.
+
+    Use it as an async context manager, or close it.
+    """
+
+    def __init__(self, addresses: Sequence[str], namespace: str = "default", *, timeout_s: float = 30.0) -> None:
+        self._pool = ChannelPool(addresses)
+        self.namespace = namespace
+        self._timeout_s = timeout_s
+        # The highest Raft index in any answer: reads ask for at least that.
+        self._index = 0
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The nodes that this client knows."""
+        return self._pool.addresses
+
+    async def close(self) -> None:
+        """Closes the connections; calls under way fail with ClientClosed."""
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create(
+        self,
+        handler: str,
+        *,
+        run_at: datetime | None = None,
+        cron: str | None = None,
+        time_zone: str = "",
+        every: timedelta | None = None,
+        start: datetime | None = None,
+        payload: Any = None,
+        content_type: str = "",
+        namespace: str = "",
+        name: str = "",
+        queue: str = "",
+        priority: int = 0,
+        tenant: str = "",
+        labels: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
+        run_timeout: timedelta | None = None,
+        overlap: OverlapPolicy = OverlapPolicy.UNSPECIFIED,
+        catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED,
+        jitter: timedelta | None = None,
+        request_id: str | None = None,
+    ) -> Job:
+        """Registers one job; see JobSpec for the arguments. It is on a quorum's disks when this returns.
+
+        `request_id` is an idempotency key: the same key with the same job gives the same job again
+        (`existed` is then true), with another job IdempotencyConflict.
+        """
+        spec = JobSpec(
+            handler,
+            run_at=run_at,
+            cron=cron,
+            time_zone=time_zone,
+            every=every,
+            start=start,
+            payload=payload,
+            content_type=content_type,
+            namespace=namespace,
+            name=name,
+            queue=queue,
+            priority=priority,
+            tenant=tenant,
+            labels=labels or {},
+            retry=retry,
+            run_timeout=run_timeout,
+            overlap=overlap,
+            catch_up=catch_up,
+            jitter=jitter,
+        )
+        return await self.create_spec(spec, request_id=request_id)
+
+    async def create_spec(self, spec: JobSpec, *, request_id: str | None = None) -> Job:
+        """Registers one job; as create."""
+        request = job_pb2.CreateJobRequest(
+            job=convert.job_message(spec, self.namespace), request_id=request_id or _new_request_id()
+        )
+        answer: job_pb2.CreateJobResponse = await self._mutate(lambda stubs: stubs.jobs.CreateJob, request)
+        return convert.job_value(answer.job, existed=answer.existed)
+
+    async def create_many(self, specs: Iterable[JobSpec], *, request_id: str | None = None) -> Sequence[int]:
+        """Registers many jobs and returns their ids in the same order.
+
+        They go in batches of up to 10,000, each all or none. When one is refused, the error's `field` counts from the
+        first spec, and `created_ids` holds what the batches before it registered; repeating the whole call with the
+        same specs and request_id then registers only what is missing.
+        """
+        key = request_id or _new_request_id()
+        ids: list[int] = []
+        for number, batch in enumerate(_batches(specs, self.namespace)):
+            request = job_pb2.BatchCreateJobsRequest(jobs=batch, request_id=f"{key}/{number}")
+            try:
+                answer: job_pb2.BatchCreateJobsResponse = await self._mutate(
+                    lambda stubs: stubs.jobs.BatchCreateJobs, request
+                )
+            except RaftschedError as error:
+                error.created_ids = tuple(ids)
+                error.request_id = key
+                error.field = _counted_from(len(ids), error.field)
+                raise
+            ids.extend(answer.job_ids)
+        return ids
+
+    async def get(self, job_id: int, *, linearizable: bool = False) -> Job:
+        """The job with that id. Raises JobNotFound."""
+        request = job_pb2.GetJobRequest(id=job_id, read=self._read(linearizable))
+        answer: job_pb2.GetJobResponse = await self._call(lambda stubs: stubs.jobs.GetJob, request)
+        return convert.job_value(answer.job)
+
+    async def get_by_name(self, name: str, *, namespace: str = "", linearizable: bool = False) -> Job:
+        """The newest job with that name. Raises JobNotFound."""
+        request = job_pb2.GetJobRequest(
+            name=job_pb2.JobName(namespace=namespace or self.namespace, name=name), read=self._read(linearizable)
+        )
+        answer: job_pb2.GetJobResponse = await self._call(lambda stubs: stubs.jobs.GetJob, request)
+        return convert.job_value(answer.job)
+
+    def list(
+        self,
+        *,
+        namespace: str = "",
+        state: JobState | None = None,
+        handler: str = "",
+        labels: Mapping[str, str] | None = None,
+        queue: str = "",
+        page_size: int = 0,
+        linearizable: bool = False,
+    ) -> AsyncIterator[Job]:
+        """The jobs that match all that is given, in order of id, page by page as they are consumed."""
+        job_filter = job_pb2.JobFilter(
+            namespace=namespace or self.namespace, handler=handler, labels=labels or {}, queue=queue
+        )
+        if state is not None:
+            convert.set_job_state(job_filter, state)
+        request = job_pb2.ListJobsRequest(filter=job_filter, page_size=page_size)
+        return self._pages(
+            lambda stubs: stubs.jobs.ListJobs, request, linearizable, lambda page: page.jobs, convert.job_value
+        )
+
+    async def cancel(self, job_id: int, *, request_id: str | None = None) -> Job:
+        """Cancels the job and returns it; harmless when repeated.
+
+        Raises JobRunning while an execution of it runs, JobFinished when nothing is left to cancel, JobNotFound.
+        """
+        request = job_pb2.CancelJobRequest(id=job_id, request_id=request_id or _new_request_id())
+        answer: job_pb2.CancelJobResponse = await self._mutate(lambda stubs: stubs.jobs.CancelJob, request)
+        return convert.job_value(answer.job)
+
+    async def get_execution(self, execution_id: int, *, linearizable: bool = False) -> Execution:
+        """The execution with that id. Raises ExecutionNotFound."""
+        request = execution_pb2.GetExecutionRequest(id=execution_id, read=self._read(linearizable))
+        answer: execution_pb2.GetExecutionResponse = await self._call(
+            lambda stubs: stubs.executions.GetExecution, request
+        )
+        return convert.execution_value(answer.execution)
+
+    def executions(self, job_id: int, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[Execution]:
+        """The executions of a job, newest first, page by page as they are consumed."""
+        request = execution_pb2.ListExecutionsRequest(job_id=job_id, page_size=page_size)
+        return self._pages(
+            lambda stubs: stubs.executions.ListExecutions,
+            request,
+            linearizable,
+            lambda page: page.executions,
+            convert.execution_value,
+        )
+
+    def skipped(
+        self, job_id: int, *, page_size: int = 0, linearizable: bool = False
+    ) -> AsyncIterator[SkippedOccurrence]:
+        """The occurrences of a job that did not run, with the reason, oldest first."""
+        request = execution_pb2.ListSkippedOccurrencesRequest(job_id=job_id, page_size=page_size)
+        return self._pages(
+            lambda stubs: stubs.executions.ListSkippedOccurrences,
+            request,
+            linearizable,
+            lambda page: page.occurrences,
+            convert.skipped_value,
+        )
+
+    def dead_letters(
+        self, *, namespace: str = "", page_size: int = 0, linearizable: bool = False
+    ) -> AsyncIterator[DeadLetter]:
+        """The executions of a namespace that ended in the dead letters and were not replayed, oldest first."""
+        request = execution_pb2.ListDeadLettersRequest(namespace=namespace or self.namespace, page_size=page_size)
+        return self._pages(
+            lambda stubs: stubs.executions.ListDeadLetters,
+            request,
+            linearizable,
+            lambda page: page.dead_letters,
+            convert.dead_letter_value,
+        )
+
+    async def replay(self, execution_ids: Iterable[int], *, request_id: str | None = None) -> Sequence[int]:
+        """Starts a new execution for each of these dead letters; returns their ids in the same order.
+
+        They go in batches of up to 1,000. Repeating it gives the same ids. Raises NotDeadLetter, ExecutionNotFound.
+        """
+        key = request_id or _new_request_id()
+        old = [*execution_ids]
+        new: list[int] = []
+        for first in range(0, len(old), BATCH_REPLAYS):
+            request = execution_pb2.ReplayDeadLettersRequest(
+                execution_ids=old[first : first + BATCH_REPLAYS], request_id=f"{key}/{first // BATCH_REPLAYS}"
+            )
+            answer: execution_pb2.ReplayDeadLettersResponse = await self._mutate(
+                lambda stubs: stubs.executions.ReplayDeadLetters, request
+            )
+            new.extend(answer.new_execution_ids)
+        return new
+
+    async def status(self, address: str | None = None, *, linearizable: bool = False) -> ClusterStatus:
+        """What a node knows of the cluster: any node, or the one at `address`, which must be one of `addresses`."""
+        # No min_index: a node that lags behind should say so rather than keep its operator waiting.
+        request = cluster_pb2.GetStatusRequest(read=job_pb2.ReadOptions(linearizable=linearizable))
+        answer: cluster_pb2.GetStatusResponse = await self._pool.call(
+            lambda stubs: stubs.cluster.GetStatus, request, timeout_s=self._timeout_s, address=address
+        )
+        return convert.status_value(answer)
+
+    def _read(self, linearizable: bool) -> job_pb2.ReadOptions:
+        return job_pb2.ReadOptions(linearizable=linearizable, min_index=self._index)
+
+    async def _call(self, method: Callable[[Stubs], Any], request: Any) -> Any:
+        answer = await self._pool.call(method, request, timeout_s=self._timeout_s)
+        self._index = max(self._index, answer.index)
+        return answer
+
+    async def _mutate(self, method: Callable[[Stubs], Any], request: Any) -> Any:
+        try:
+            return await self._call(method, request)
+        except RaftschedError as error:
+            error.request_id = request.request_id
+            raise
+
+    async def _pages(
+        self,
+        method: Callable[[Stubs], Any],
+        request: Any,
+        linearizable: bool,
+        items: Callable[[Any], Iterable[M]],
+        value: Callable[[M], T],
+    ) -> AsyncIterator[T]:
+        while True:
+            request.read.CopyFrom(self._read(linearizable))
+            page = await self._call(method, request)
+            for item in items(page):
+                yield value(item)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+
+def _batches(specs: Iterable[JobSpec], namespace: str) -> Iterator[list[job_pb2.Job]]:
+    batch: list[job_pb2.Job] = []
+    size = 0
+    for spec in specs:
+        job = convert.job_message(spec, namespace)
+        # Eight bytes for the field's tag and length.
+        job_bytes = job.ByteSize() + 8
+        if batch and (len(batch) == BATCH_JOBS or size + job_bytes > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(job)
+        size += job_bytes
+    if batch:
+        yield batch
+
+
+def _counted_from(first: int, field: str) -> str:
+    """`jobs[17].name` of a batch, as a field of the whole list that this batch's jobs begin at `first` of."""
+    match = re.match(r"jobs\[(\d+)\]", field)
+    return f"jobs[{first + int(match[1])}]{field[match.end() :]}" if match else field
+
+
+def _new_request_id() -> str:
+    return uuid.uuid4().hex

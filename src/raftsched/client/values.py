@@ -1,0 +1,253 @@
+"""What goes into and comes out of the client: plain values, with aware datetimes in UTC and timedeltas."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    SCHEDULED = "SCHEDULED"  # waits for its next occurrence
+    ACTIVE = "ACTIVE"  # a one-off whose execution is pending, leased, running or backing off
+    SUCCEEDED = "SUCCEEDED"
+    DEAD_LETTER = "DEAD_LETTER"
+    CANCELLED = "CANCELLED"
+
+
+class ExecutionState(StrEnum):
+    """Where an execution stands."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    PENDING = "PENDING"
+    LEASED = "LEASED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"  # the last attempt failed and the next one waits for its backoff
+    DEAD_LETTER = "DEAD_LETTER"
+    CANCELLED = "CANCELLED"
+
+
+class OverlapPolicy(StrEnum):
+    """What becomes of an occurrence that comes due while the previous one is not finished."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    SKIP = "SKIP"
+    ALLOW = "ALLOW"
+    QUEUE = "QUEUE"
+    REPLACE = "REPLACE"
+
+
+class CatchUpPolicy(StrEnum):
+    """Which of several missed occurrences run."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    LATEST = "LATEST"
+    ALL = "ALL"
+    NONE = "NONE"
+
+
+class SkipReason(StrEnum):
+    """Why an occurrence did not run."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    OVERLAP = "OVERLAP"
+    CATCH_UP = "CATCH_UP"
+    CANCELLED = "CANCELLED"
+
+
+class NodeHealth(StrEnum):
+    """Whether a node serves, and if not, why."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    SERVING = "SERVING"
+    NO_QUORUM = "NO_QUORUM"
+    DRAINING = "DRAINING"
+    DIVERGED = "DIVERGED"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When an attempt that failed is tried again; see RetryPolicy in job.proto for the bounds."""
+
+    max_attempts: int = 3
+    initial_backoff: timedelta = timedelta(seconds=1)
+    max_backoff: timedelta = timedelta(hours=1)
+    multiplier: float = 2.0
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A job to register: a handler and exactly one schedule, `run_at`, `cron` or `every`.
+
+    `payload` is handed to the handler: bytes as they are, a str in UTF-8, anything else as JSON. The content type
+    follows from that unless given. Datetimes must be aware. What is None or empty takes the cluster's default.
+    """
+
+    handler: str
+    _: KW_ONLY
+    run_at: datetime | None = None
+    cron: str | None = None
+    time_zone: str = ""
+    every: timedelta | None = None
+    start: datetime | None = None
+    payload: Any = None
+    content_type: str = ""
+    namespace: str = ""
+    name: str = ""
+    queue: str = ""
+    priority: int = 0
+    tenant: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    retry: RetryPolicy | None = None
+    run_timeout: timedelta | None = None
+    overlap: OverlapPolicy = OverlapPolicy.UNSPECIFIED
+    catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED
+    jitter: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A registered job."""
+
+    id: int
+    namespace: str
+    name: str
+    handler: str
+    payload: bytes
+    content_type: str
+    queue: str
+    priority: int
+    tenant: str
+    labels: dict[str, str]
+    # Exactly one of these three is set.
+    run_at: datetime | None
+    cron: str | None
+    every: timedelta | None
+    # Of a cron schedule; else empty.
+    time_zone: str
+    # Of an interval schedule.
+    start: datetime | None
+    jitter: timedelta
+    retry: RetryPolicy
+    run_timeout: timedelta | None
+    overlap: OverlapPolicy
+    catch_up: CatchUpPolicy
+    state: JobState
+    create_time: datetime | None
+    next_run_time: datetime | None
+    # The newest execution; None before the first.
+    last_execution_id: int | None
+    cancel_time: datetime | None
+    # In the answer to create: the request_id had registered this same job before.
+    existed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """What became of one occurrence of a job."""
+
+    id: int
+    job_id: int
+    scheduled_for: datetime
+    state: ExecutionState
+    # Attempts begun, from 1; 0 before the first lease.
+    attempt: int
+    lost_leases: int
+    fire_time: datetime | None
+    lease_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    token: int
+    worker: str
+    error: str
+    # When the next attempt is due, in FAILED.
+    retry_time: datetime | None
+    # The execution that a replay of this dead letter started.
+    replayed_as: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedOccurrence:
+    """A range of occurrences of one job that did not run, and why."""
+
+    scheduled_for: datetime
+    last_scheduled_for: datetime
+    count: int
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An execution that ran out of attempts, or failed for good, and was not replayed."""
+
+    execution: Execution
+    namespace: str
+    handler: str
+    job_name: str
+    dead_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """A node of the cluster, as another one sees it."""
+
+    id: int
+    address: str
+    connected: bool
+    # Highest log entry known to be on it; only the leader knows, else 0.
+    match_index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStatus:
+    """A queue: what is ready and who serves it."""
+
+    name: str
+    ready: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """A worker's session."""
+
+    session: int
+    name: str
+    queues: tuple[str, ...]
+    leased: int
+    expire_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStatus:
+    """What one node knows of the cluster."""
+
+    node: int
+    # None when it knows of none.
+    leader: int | None
+    has_quorum: bool
+    term: int
+    commit_index: int
+    applied_index: int
+    first_log_index: int
+    state_digest: str
+    replicated_clock: datetime | None
+    version: str
+    nodes: tuple[NodeStatus, ...]
+    # shard_owners[i] is the node that dispatches shard i.
+    shard_owners: tuple[int, ...]
+    queues: tuple[QueueStatus, ...]
+    workers: tuple[WorkerStatus, ...]
+    jobs: int
+    executions: int
+    dead_letters: int
+    # None when nothing waits.
+    oldest_due_time: datetime | None
+    health: NodeHealth
+    cluster_id: str
+    time_zone_database: str
