@@ -116,7 +116,8 @@ class Node:
         """Waits for `condition`, but no longer than `at_most_s`: a node that must stop stops."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + at_most_s
-        while not condition() and loop.time() < end_s:
+        while not condition() and loop.time() < end_s:  # noqa: ASYNC110
+            # What is waited for happens in other threads and processes, which set no event of ours.
             await asyncio.sleep(DRAIN_LOOK_EVERY_S)
 
     # --- what the core thread tells, called on the loop

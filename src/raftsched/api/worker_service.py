@@ -1,4 +1,4 @@
-"""WorkerService over gRPC: reads a worker's messages, writes what its stream has to say. The meaning is in dispatch/."""
+"""WorkerService over gRPC: reads a worker's messages, writes what its stream says. What they mean is in dispatch/."""
 
 import asyncio
 from typing import Any
@@ -11,6 +11,8 @@ from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import StreamCore, WorkerSettings, WorkerStream
 from raftsched.v1 import worker_pb2_grpc
 
+# Missing in the type stubs, hence by name.
+END_OF_STREAM = vars(grpc.aio)["EOF"]
 # How long a new stream may take to say hello, and a leaving one to hear its last confirmations.
 HELLO_TIMEOUT_S = 10.0
 LAST_ANSWERS_TIMEOUT_S = 10.0
@@ -55,14 +57,14 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     async def _read(self, stream: WorkerStream, context: Context) -> None:
         async with asyncio.timeout(HELLO_TIMEOUT_S):
             first = await context.read()
-        if first is grpc.aio.EOF:
+        if first is END_OF_STREAM:
             return
         if first.WhichOneof("message") == "hello":
             check_hello(first.hello)
         if not await stream.hello(first):
             # The session is over: the writer ends the stream once the worker has been told.
             await asyncio.Event().wait()
-        while (message := await context.read()) is not grpc.aio.EOF:
+        while (message := await context.read()) is not END_OF_STREAM:
             await stream.handle(message)
 
     async def _write(self, stream: WorkerStream, context: Context) -> None:

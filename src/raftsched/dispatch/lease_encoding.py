@@ -16,12 +16,11 @@ def lease_batch(leased: Leased, profile: Callable[[int], command_pb2.Profile]) -
         scheduled_for_ms=leased.scheduled_for_ms,
         payloads=leased.payloads,
     )
-    kinds = dict.fromkeys(leased.profiles)
-    for index, profile_id in enumerate(kinds):
-        kinds[profile_id] = index
-        batch.kinds.append(job_kind(profile(profile_id)))
-    if len(kinds) > 1:
-        batch.kind_indexes.extend(map(kinds.__getitem__, leased.profiles))
+    distinct = dict.fromkeys(leased.profiles)
+    batch.kinds.extend(job_kind(profile(profile_id)) for profile_id in distinct)
+    if len(distinct) > 1:
+        index_of = {profile_id: index for index, profile_id in enumerate(distinct)}
+        batch.kind_indexes.extend(map(index_of.__getitem__, leased.profiles))
     if max(leased.attempts) > 1:
         batch.attempts.extend(leased.attempts)
     return batch

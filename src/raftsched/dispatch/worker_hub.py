@@ -2,11 +2,14 @@
 
 import asyncio
 import itertools
+import logging
 from collections import defaultdict
 from typing import Protocol
 
 from raftsched.state.results import LeaseEnded
 from raftsched.v1 import worker_pb2
+
+execution_log = logging.getLogger("raftsched.execution")
 
 
 class ConnectedStream(Protocol):
@@ -43,6 +46,15 @@ class WorkerHub:
 
     def lease_ended(self, ended: LeaseEnded) -> None:
         """Tells the worker, if it is connected here, that these executions are not its own any more."""
+        execution_log.info(
+            "lease ended",
+            extra={
+                "session": ended.session,
+                "token": ended.token,
+                "executions": list(ended.executions),
+                "reason": worker_pb2.CancelReason.Name(ended.reason),
+            },
+        )
         for stream in self._streams.get(ended.session, [])[:1]:
             for execution in ended.executions:
                 stream.send(cancel_message(execution, ended.token, ended.reason))
@@ -86,6 +98,6 @@ class WorkerHub:
 def cancel_message(execution: int, token: int, reason: int, question: int = 0) -> worker_pb2.ServerMessage:
     """CancelExecution for one execution; a `question` other than 0 wants an answer."""
     cancel = worker_pb2.CancelExecution(
-        execution_id=execution, token=token, question=question, reason=worker_pb2.CancelReason.ValueType(reason)
+        execution_id=execution, token=token, question=question, reason=worker_pb2.CancelReason.Name(reason)
     )
     return worker_pb2.ServerMessage(cancel_execution=cancel)

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,6 +23,8 @@ from raftsched.state.results import Leased, Rejected, Renewed, Result, SessionOp
 from raftsched.v1 import worker_pb2
 
 logger = logging.getLogger(__name__)
+# Follows executions: failures at INFO, every lease and acknowledgement, by the batch, at DEBUG.
+execution_log = logging.getLogger("raftsched.execution")
 
 # Messages of one stream that wait for the quorum; the stream is not read while it has more, so TCP slows its sender.
 MAX_UNANSWERED = 256
@@ -169,12 +171,16 @@ class WorkerStream:
         if kind == "ack":
             command, ops = ack_command(message.ack)
             self._settle(command, ops, message.ack.sequence)
+            if execution_log.isEnabledFor(logging.DEBUG):
+                for completed in message.ack.leases:
+                    self._log_executions("acknowledged", completed.token, completed.execution_ids)
         elif kind == "credit":
             total = message.credit.total
             self._core.post(lambda: self._core.lease_pump.credit(self._id, total))
         elif kind == "fail":
             command, ops = fail_command(message.fail)
             self._settle(command, ops, message.fail.sequence)
+            self._log_failures(message.fail)
         elif kind == "heartbeat":
             self._heartbeat(message.heartbeat)
         elif kind == "started":
@@ -265,11 +271,33 @@ class WorkerStream:
 
         self._submit(command, ops, on_result)
 
+    def _log_executions(self, event: str, token: int, executions: Sequence[int]) -> None:
+        execution_log.debug(
+            event,
+            extra={"session": self.session, "worker": self.worker, "token": token, "executions": list(executions)},
+        )
+
+    def _log_failures(self, fail: worker_pb2.Fail) -> None:
+        for failure in fail.failures:
+            execution_log.info(
+                "attempt failed",
+                extra={
+                    "session": self.session,
+                    "worker": self.worker,
+                    "token": failure.token,
+                    "execution": failure.execution_id,
+                    "permanent": failure.permanent,
+                    "error": failure.error.partition("\n")[0][:200],
+                },
+            )
+
     def _on_leased(self, leased: Leased) -> None:
         """On the core thread: a block for this stream."""
         self._core.call_on_loop(lambda: self._send_lease(leased))
 
     def _send_lease(self, leased: Leased) -> None:
+        if execution_log.isEnabledFor(logging.DEBUG):
+            self._log_executions("leased", leased.token, leased.executions)
         self.send(worker_pb2.ServerMessage(lease_batch=lease_batch(leased, self._core.profile)))
 
 

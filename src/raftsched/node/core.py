@@ -68,7 +68,7 @@ class _Peer:
 
 
 class Core:
-    """Made on the event loop; `start` runs the thread, `stop` ends it. Attributes named in `api.ports.Core` are public."""
+    """Made on the event loop; `start` runs the thread, `stop` ends it."""
 
     store: Store
     machine: Machine
@@ -183,7 +183,7 @@ class Core:
     def _run(self) -> None:
         try:
             self._open()
-        except BaseException as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, `start` raises it on the loop
             self._opened.set_exception(error)
             return
         self._opened.set_result(None)
