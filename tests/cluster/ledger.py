@@ -1,0 +1,185 @@
+"""Keeps book of the jobs a test created; the checker compares them with what workers ran and the cluster recorded."""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from raftsched.v1 import execution_pb2, job_pb2
+from tests.checker import Accepted, Completion, Report, Skip, check
+from tests.cluster.harness import Cluster
+from tests.cluster.processes import now_ms, until
+
+HANDLER = "record"
+
+REASONS = {
+    execution_pb2.SKIP_REASON_OVERLAP: "OVERLAP",
+    execution_pb2.SKIP_REASON_CATCH_UP: "CATCH_UP",
+    execution_pb2.SKIP_REASON_CANCELLED: "CANCELLED",
+}
+
+
+def timestamp(time_ms: int) -> Timestamp:
+    """The instant `time_ms` milliseconds after the epoch."""
+    moment = Timestamp()
+    moment.FromMilliseconds(time_ms)
+    return moment
+
+
+def recorded_job(key: str, *, sleep_ms: int = 0, failures: int = 0) -> job_pb2.Job:
+    """A job without a schedule whose handler writes its runs down, sleeps, and fails its first `failures` attempts."""
+    payload = {"key": key, "sleep_ms": sleep_ms, "failures": failures}
+    job = job_pb2.Job(handler=HANDLER, payload=json.dumps(payload).encode())
+    job.retry.initial_backoff.FromMilliseconds(200)
+    return job
+
+
+@dataclass(slots=True)
+class _Entry:
+    accepted: Accepted
+    job_id: int = 0
+    every_ms: int = 0
+    asked_ms: int = 0
+    confirmed_ms: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The jobs of one test on one cluster."""
+
+    cluster: Cluster
+    entries: dict[str, _Entry] = field(default_factory=dict)
+
+    def once(self, key: str, run_at_ms: int, **how: int) -> int:
+        """Creates a one-off; returns its id."""
+        return self.batch({key: run_at_ms}, **how)[0]
+
+    def batch(self, run_at_ms: dict[str, int], **how: int) -> Sequence[int]:
+        """Creates one-offs at the times given for their keys, all in one call."""
+        jobs = []
+        for key, time_ms in run_at_ms.items():
+            job = recorded_job(key, **how)
+            job.run_at.CopyFrom(timestamp(time_ms))
+            jobs.append(job)
+        # Should the call fail, these may exist or not.
+        for key, time_ms in run_at_ms.items():
+            self.entries[key] = _Entry(Accepted(key, [time_ms], confirmed=False))
+        job_ids = self.cluster.api.create_batch(jobs)
+        for key, job_id in zip(run_at_ms, job_ids, strict=True):
+            entry = self.entries[key]
+            entry.job_id = job_id
+            entry.accepted = replace(entry.accepted, confirmed=True)
+        return job_ids
+
+    def recurring(
+        self,
+        key: str,
+        every_s: int,
+        *,
+        catch_up: job_pb2.CatchUpPolicy = job_pb2.CATCH_UP_POLICY_LATEST,
+        overlap: job_pb2.OverlapPolicy = job_pb2.OVERLAP_POLICY_SKIP,
+        expected_skips: Sequence[str] = (),
+        **how: int,
+    ) -> int:
+        """Creates a cron job that ticks at every second that `every_s`, a divisor of 60, divides."""
+        assert 60 % every_s == 0
+        job = recorded_job(key, **how)
+        job.cron.expression = f"*/{every_s} * * * * *"
+        job.catch_up = catch_up
+        job.overlap = overlap
+        asked_ms = now_ms()
+        entry = _Entry(
+            Accepted(key, [], confirmed=False, expected_skips=frozenset(expected_skips)),
+            every_ms=every_s * 1_000,
+            asked_ms=asked_ms,
+        )
+        self.entries[key] = entry
+        entry.job_id = self.cluster.api.create(job).job.id
+        entry.confirmed_ms = now_ms()
+        entry.accepted = replace(entry.accepted, confirmed=True)
+        return entry.job_id
+
+    def cancel_recurring(self) -> None:
+        """Cancels what recurs, however often it is refused because an execution runs just then."""
+        for entry in self.entries.values():
+            if entry.every_ms and entry.accepted.cancel_requested_ms is None:
+                entry.accepted = replace(entry.accepted, cancel_requested_ms=now_ms())
+                until(lambda entry=entry: self._cancelled(entry), f"{entry.accepted.key} is cancelled")  # type: ignore[misc]
+
+    def _cancelled(self, entry: _Entry) -> bool:
+        try:
+            self.cluster.api.cancel(entry.job_id)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            return False
+        entry.accepted = replace(entry.accepted, cancel_confirmed_ms=now_ms())
+        return True
+
+    def completed(self) -> int:
+        """Distinct occurrences that ran to their end."""
+        return len({(run.key, run.scheduled_for_ms) for run in self.cluster.runs() if run.completed})
+
+    def one_offs_done(self) -> bool:
+        """Whether every one-off has run to its end at least once, by the workers' own account."""
+        ended = {run.key for run in self.cluster.runs() if run.completed}
+        return all(key in ended for key, entry in self.entries.items() if not entry.every_ms and entry.job_id)
+
+    def check(self, allowance_ms: int, *, bounded_extra_runs: bool = True) -> Report:
+        """Reads everything back and requires that it fits together."""
+        completions, skips, lost_leases = [], [], {}
+        for key, entry in self.entries.items():
+            if not entry.job_id:
+                continue
+            executions = self.cluster.api.executions(entry.job_id)
+            lost_leases[key] = sum(execution.lost_leases for execution in executions)
+            completions += [
+                Completion(key, execution.scheduled_for.ToMilliseconds(), execution.id, execution.token)
+                for execution in executions
+                if execution.state == execution_pb2.EXECUTION_STATE_SUCCEEDED
+            ]
+            skips += [
+                Skip(
+                    key,
+                    skip.scheduled_for.ToMilliseconds(),
+                    skip.last_scheduled_for.ToMilliseconds(),
+                    skip.count,
+                    REASONS[skip.reason],
+                )
+                for skip in (self.cluster.api.skips(entry.job_id) if entry.every_ms else ())
+            ]
+        read_ms = now_ms()
+        report = check(
+            [_with_targets(entry, read_ms) for entry in self.entries.values()],
+            self.cluster.runs(),
+            allowance_ms=allowance_ms,
+            read_ms=read_ms,
+            completions=completions,
+            skips=skips,
+            lost_leases=lost_leases if bounded_extra_runs else None,
+        )
+        report.require_clean()
+        return report
+
+
+def _with_targets(entry: _Entry, read_ms: int) -> Accepted:
+    """The job with its ticks; the first comes after the create was applied, some time between call and answer."""
+    if not entry.every_ms:
+        return entry.accepted
+    every_ms = entry.every_ms
+    last_ms = (entry.accepted.cancel_confirmed_ms or read_ms) + every_ms
+    possible = range(entry.asked_ms // every_ms * every_ms + every_ms, last_ms, every_ms)
+    surely_after_ms = entry.confirmed_ms or last_ms
+    return replace(
+        entry.accepted,
+        targets_ms=[tick for tick in possible if tick > surely_after_ms],
+        optional_targets_ms=[tick for tick in possible if tick <= surely_after_ms],
+    )
+
+
+def new_key(prefix: str) -> str:
+    """A key no other job has."""
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
