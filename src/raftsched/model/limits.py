@@ -9,17 +9,14 @@ YEAR_MS = 365 * DAY_MS + 6 * HOUR_MS
 # A DNS label's length: namespaces and queues end up in metric labels, host names and file names.
 NAMESPACE_MAX_LENGTH = 63
 QUEUE_MAX_LENGTH = 63
-# Long enough for a path-like name; in UTF-8 at most 800 bytes, so that a names key stays a small part of a page.
+# Long enough for a path-like name, short enough for a column of a table.
 NAME_MAX_LENGTH = 200
-# LMDB refuses keys above 511 bytes; namespace, name and separators must fit with room to spare.
-NAME_MAX_BYTES = 400
 HANDLER_MAX_LENGTH = 200
+# The store interns tenants under keys of at most 510 bytes, and a character may take four.
 TENANT_MAX_LENGTH = 100
-TENANT_MAX_BYTES = 200
 # RFC 6838 allows 127 + 1 + 127 characters in a media type; the rest is for a parameter such as charset.
 CONTENT_TYPE_MAX_LENGTH = 300
 REQUEST_ID_MAX_LENGTH = 200
-REQUEST_ID_MAX_BYTES = 400
 WORKER_NAME_MAX_LENGTH = 200
 
 # A job's payload is an argument, not a data set: it goes through the log of every node.
