@@ -12,9 +12,9 @@ from hashlib import blake2b
 from raftsched.model.errors import InvalidField
 from raftsched.model.limits import PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, PAGE_TOKEN_MAX_LENGTH
 
-# Version, list, digest of what is listed, position, CRC-32 of all before. The CRC tells typos from tokens; a token
-# grants nothing, so nothing has to keep callers from making their own.
-_TOKEN = struct.Struct(">BB8sQ")
+# Version, list, digest of what is listed, position (two numbers), CRC-32 of all before. The CRC tells typos from
+# tokens; a token grants nothing, so nothing has to keep callers from making their own.
+_TOKEN = struct.Struct(">BB8sQQ")
 _CHECKSUM = struct.Struct(">I")
 _VERSION = 1
 
@@ -35,24 +35,23 @@ def page_size(requested: int) -> int:
     return requested or PAGE_SIZE_DEFAULT
 
 
-def encode_token(listing: Listing, scope: bytes, position: int) -> str:
+def encode_token(listing: Listing, scope: bytes, position: int, second: int = 0) -> str:
     """`scope` is what is listed (a filter, a job), in bytes that are equal for equal requests."""
-    data = _TOKEN.pack(_VERSION, listing, _digest(scope), position)
+    data = _TOKEN.pack(_VERSION, listing, _digest(scope), position, second)
     return urlsafe_b64encode(data + _CHECKSUM.pack(zlib.crc32(data))).rstrip(b"=").decode()
 
 
-def decode_token(token: str, listing: Listing, scope: bytes) -> int | None:
-    """The position in a token of this list; None for the first page. Raises InvalidField."""
+def decode_token(token: str, listing: Listing, scope: bytes) -> tuple[int, int] | None:
+    """Both numbers of the position in a token of this list; None for the first page. Raises InvalidField."""
     if not token:
         return None
     data = _checked(token)
-    version, kind, digest, position = _TOKEN.unpack(data)
+    version, kind, digest, position, second = _TOKEN.unpack(data)
     if version != _VERSION:
         raise InvalidField("The token comes from another version of this server.", field="page_token")
     if kind != listing or digest != _digest(scope):
         raise InvalidField("The token belongs to another list; only page_size may differ.", field="page_token")
-    assert isinstance(position, int)
-    return position
+    return position, second
 
 
 def _checked(token: str) -> bytes:

@@ -1,0 +1,131 @@
+"""ExecutionService: histories of jobs, occurrences that did not run, dead letters and their replay."""
+
+from raftsched.api.core_gate import CoreGate
+from raftsched.api.grpc_types import Context
+from raftsched.api.messages import dead_letter_message, execution_message, skipped_message
+from raftsched.api.paging import Listing, decode_token, encode_token, page_size
+from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ExecutionNotFound, InvalidField, JobNotFound
+from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
+from raftsched.state.queries import DEFAULT_NAME, JobRecord, get_job
+from raftsched.state.queries_executions import (
+    DeadLetterPosition,
+    get_execution,
+    list_dead_letters,
+    list_executions,
+    list_skipped,
+)
+from raftsched.state.results import Replayed
+from raftsched.store import keys
+from raftsched.store.environment import View
+from raftsched.v1 import execution_pb2, execution_pb2_grpc
+
+
+class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
+    """One per server."""
+
+    def __init__(self, gate: CoreGate) -> None:
+        self._gate = gate
+        self._core = gate.core
+
+    async def GetExecution(
+        self, request: execution_pb2.GetExecutionRequest, context: Context
+    ) -> execution_pb2.GetExecutionResponse:
+        refuse_unknown_fields(request)
+        _require_id(request.id, "id")
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            record = get_execution(view, request.id)
+            if record is None:
+                raise ExecutionNotFound(execution_id=str(request.id))
+            return execution_pb2.GetExecutionResponse(execution=execution_message(record), index=_index(view))
+
+    async def ListExecutions(
+        self, request: execution_pb2.ListExecutionsRequest, context: Context
+    ) -> execution_pb2.ListExecutionsResponse:
+        refuse_unknown_fields(request)
+        _require_id(request.job_id, "job_id")
+        limit, scope = page_size(request.page_size), keys.pack_id(request.job_id)
+        position = decode_token(request.page_token, Listing.EXECUTIONS, scope)
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            job = _job(view, request.job_id)
+            newest = position[0] if position else job.row.last_execution
+            page = list_executions(view, request.job_id, newest=newest, limit=limit)
+            return execution_pb2.ListExecutionsResponse(
+                executions=map(execution_message, page.items),
+                next_page_token=encode_token(Listing.EXECUTIONS, scope, page.next) if page.next else "",
+                index=_index(view),
+            )
+
+    async def ListSkippedOccurrences(
+        self, request: execution_pb2.ListSkippedOccurrencesRequest, context: Context
+    ) -> execution_pb2.ListSkippedOccurrencesResponse:
+        refuse_unknown_fields(request)
+        _require_id(request.job_id, "job_id")
+        limit, scope = page_size(request.page_size), keys.pack_id(request.job_id)
+        position = decode_token(request.page_token, Listing.SKIPPED, scope)
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            _job(view, request.job_id)
+            page = list_skipped(view, request.job_id, after_ms=position[0] if position else None, limit=limit)
+            return execution_pb2.ListSkippedOccurrencesResponse(
+                occurrences=map(skipped_message, page.items),
+                next_page_token=encode_token(Listing.SKIPPED, scope, page.next) if page.next is not None else "",
+                index=_index(view),
+            )
+
+    async def ListDeadLetters(
+        self, request: execution_pb2.ListDeadLettersRequest, context: Context
+    ) -> execution_pb2.ListDeadLettersResponse:
+        refuse_unknown_fields(request)
+        namespace = request.namespace or DEFAULT_NAME
+        limit, scope = page_size(request.page_size), namespace.encode()
+        position = decode_token(request.page_token, Listing.DEAD_LETTERS, scope)
+        after = DeadLetterPosition(*position) if position else None
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            page = list_dead_letters(view, namespace, after=after, limit=limit)
+            token = ""
+            if page.next is not None:
+                token = encode_token(Listing.DEAD_LETTERS, scope, page.next.dead_ms, page.next.execution)
+            return execution_pb2.ListDeadLettersResponse(
+                dead_letters=map(dead_letter_message, page.items), next_page_token=token, index=_index(view)
+            )
+
+    async def ReplayDeadLetters(
+        self, request: execution_pb2.ReplayDeadLettersRequest, context: Context
+    ) -> execution_pb2.ReplayDeadLettersResponse:
+        refuse_unknown_fields(request)
+        ids = request.execution_ids
+        if not ids:
+            raise InvalidField("At least one execution is required.", field="execution_ids")
+        if len(ids) > REPLAY_MAX_EXECUTIONS:
+            raise InvalidField(
+                f"At most {REPLAY_MAX_EXECUTIONS:,} executions at once.",
+                field="execution_ids",
+                limit=str(REPLAY_MAX_EXECUTIONS),
+            )
+        command = command_pb2.Command(replay_dead_letters=command_pb2.ReplayDeadLetters(executions=keys.pack_ids(ids)))
+        replayed = await self._gate.submit(command, context, ops=len(ids))
+        assert isinstance(replayed, Replayed)
+        return execution_pb2.ReplayDeadLettersResponse(
+            new_execution_ids=replayed.executions, index=self._gate.answered_index
+        )
+
+
+def _require_id(number: int, field: str) -> None:
+    if number == 0:
+        raise InvalidField("An id is required.", field=field)
+
+
+def _job(view: View, job: int) -> JobRecord:
+    record = get_job(view, job)
+    if record is None:
+        raise JobNotFound(field="job_id", job_id=str(job))
+    return record
+
+
+def _index(view: View) -> int:
+    return view.state().applied_index

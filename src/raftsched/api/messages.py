@@ -1,0 +1,123 @@
+"""What is stored, as the messages that callers read."""
+
+from typing import cast
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.transitions import ExecutionState
+from raftsched.state.queries import JobRecord
+from raftsched.state.queries_executions import DeadLetterRecord, ExecutionRecord, SkippedRecord
+from raftsched.v1 import execution_pb2, job_pb2
+
+
+def timestamp(time_ms: int) -> Timestamp:
+    """Of milliseconds since the epoch."""
+    seconds, ms = divmod(time_ms, 1000)
+    return Timestamp(seconds=seconds, nanos=ms * 1_000_000)
+
+
+def optional_timestamp(time_ms: int | None) -> Timestamp | None:
+    """None for None and 0, the rows' word for "not yet"."""
+    return timestamp(time_ms) if time_ms else None
+
+
+def duration(span_ms: int) -> Duration:
+    seconds, ms = divmod(span_ms, 1000)
+    return Duration(seconds=seconds, nanos=ms * 1_000_000)
+
+
+def optional_duration(span_ms: int) -> Duration | None:
+    return duration(span_ms) if span_ms else None
+
+
+def job_message(record: JobRecord) -> job_pb2.Job:
+    """All fields, output-only ones too; settings that were left out at creation hold what they mean."""
+    row, profile, schedule = record.row, record.profile, record.schedule
+    job = job_pb2.Job(
+        id=record.id,
+        namespace=profile.namespace,
+        name=row.name,
+        handler=profile.handler,
+        payload=record.payload,
+        content_type=profile.content_type,
+        queue=profile.queue,
+        priority=profile.priority,
+        tenant=profile.tenant,
+        labels=row.labels,
+        jitter=optional_duration(profile.jitter_ms),
+        retry=_retry_policy(profile),
+        run_timeout=optional_duration(profile.run_timeout_ms),
+        state=cast("job_pb2.JobState", record.state),
+        create_time=timestamp(row.created_ms),
+        last_execution_id=row.last_execution,
+        cancel_time=optional_timestamp(row.cancelled_ms),
+    )
+    if schedule is None:
+        job.run_at.CopyFrom(timestamp(row.scheduled_for_ms))
+    else:
+        _describe_recurrence(job, profile, schedule)
+    if record.waits:
+        job.next_run_time.CopyFrom(timestamp(row.scheduled_for_ms))
+    return job
+
+
+def execution_message(record: ExecutionRecord) -> execution_pb2.Execution:
+    row = record.row
+    return execution_pb2.Execution(
+        id=record.id,
+        job_id=row.job,
+        scheduled_for=timestamp(row.scheduled_for_ms),
+        state=cast("execution_pb2.ExecutionState", row.status),
+        attempt=row.attempt,
+        lost_leases=row.lost_leases,
+        fire_time=timestamp(row.fired_ms),
+        lease_time=optional_timestamp(row.leased_ms),
+        start_time=optional_timestamp(row.started_ms),
+        end_time=optional_timestamp(row.ended_ms),
+        token=row.token,
+        worker=record.worker,
+        error=row.error,
+        retry_time=optional_timestamp(row.changed_ms) if row.status == ExecutionState.FAILED else None,
+        replayed_as=row.replayed_as,
+    )
+
+
+def skipped_message(record: SkippedRecord) -> execution_pb2.SkippedOccurrence:
+    return execution_pb2.SkippedOccurrence(
+        scheduled_for=timestamp(record.scheduled_for_ms),
+        reason=cast("execution_pb2.SkipReason", record.row.reason),
+        count=record.row.count,
+        last_scheduled_for=timestamp(record.row.last_scheduled_for_ms),
+    )
+
+
+def dead_letter_message(record: DeadLetterRecord) -> execution_pb2.DeadLetter:
+    return execution_pb2.DeadLetter(
+        execution=execution_message(record.execution),
+        namespace=record.profile.namespace,
+        handler=record.profile.handler,
+        job_name=record.job_name,
+        dead_time=timestamp(record.dead_ms),
+    )
+
+
+def _retry_policy(profile: command_pb2.Profile) -> job_pb2.RetryPolicy:
+    return job_pb2.RetryPolicy(
+        max_attempts=profile.max_attempts,
+        initial_backoff=duration(profile.initial_backoff_ms),
+        max_backoff=duration(profile.max_backoff_ms),
+        multiplier=profile.multiplier,
+        jitter=profile.backoff_jitter,
+    )
+
+
+def _describe_recurrence(job: job_pb2.Job, profile: command_pb2.Profile, schedule: command_pb2.Schedule) -> None:
+    if schedule.every_ms:
+        job.interval.every.CopyFrom(duration(schedule.every_ms))
+    else:
+        job.cron.expression = schedule.expression
+        job.cron.time_zone = schedule.time_zone
+    job.overlap = cast("job_pb2.OverlapPolicy", profile.overlap)
+    job.catch_up = cast("job_pb2.CatchUpPolicy", profile.catch_up)

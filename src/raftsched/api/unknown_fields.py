@@ -1,0 +1,31 @@
+"""Refuses requests with fields that this version does not know: nothing may be accepted and then ignored."""
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from raftsched.model.errors import InvalidField
+
+
+def refuse_unknown_fields(message: Message, path: str = "") -> None:
+    """Raises InvalidField, naming the message that holds the unknown field; the request itself is "request"."""
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        number = str(unknown[0].field_number)
+        raise InvalidField(
+            f"Field {number} is not known to this version of the server.", field=path or "request", number=number
+        )
+    for field, value in message.ListFields():
+        if field.type != FieldDescriptor.TYPE_MESSAGE or _is_map(field):
+            continue
+        inner = f"{path}.{field.name}" if path else field.name
+        if field.is_repeated:
+            for position, item in enumerate(value):
+                refuse_unknown_fields(item, f"{inner}[{position}]")
+        else:
+            refuse_unknown_fields(value, inner)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    """Maps of this API have plain values; entries are no place for fields that mean something."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
