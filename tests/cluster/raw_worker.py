@@ -105,16 +105,19 @@ class RawWorker:
             self._kept.append(message)
         raise AssertionError(f"no {kind} within {deadline_s} s; came: {self._kept}")
 
-    def refusal(self, deadline_s: float = 15.0) -> grpc.RpcError:
-        """The error the server ends the stream with. Raises AssertionError when it does not."""
+    def end(self, deadline_s: float) -> grpc.RpcError | None:
+        """The error the server ends the stream with; None when it ended well or still stands at the deadline."""
         try:
-            for message in self._arriving(deadline_s):
-                self._kept.append(message)
+            self._kept.extend(self._arriving(deadline_s))
         except StreamEnded as ended:
-            if ended.error is not None:
-                return ended.error
-            raise AssertionError("the stream ended well") from None
-        raise AssertionError(f"the stream still stands after {deadline_s} s")
+            return ended.error
+        return None
+
+    def refusal(self) -> grpc.RpcError:
+        """The error the server ends the stream with. Raises AssertionError when it does not."""
+        error = self.end(15.0)
+        assert error is not None, f"the stream was not refused; it ended: {self._ended is not None}"
+        return error
 
     def _arriving(self, deadline_s: float) -> Iterator[worker_pb2.ServerMessage]:
         deadline = time.monotonic() + deadline_s * PATIENCE

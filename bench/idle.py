@@ -1,0 +1,58 @@
+"""How much CPU a cluster without work uses: `python -m bench.idle`. Exit code 1 above the bound."""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.measure import cpu_s_between, take_snapshot
+from tests.cluster.harness import Cluster
+
+# Of one core, all nodes together.
+BOUND_PERCENT = 3.0
+SETTLE_S = 5.0
+
+
+def idle_percent(cluster: Cluster, seconds: float) -> dict[str, float]:
+    """CPU of each process in percent of one core, over so many seconds."""
+    before, began = take_snapshot(cluster), time.monotonic()
+    time.sleep(seconds)
+    after, ended = take_snapshot(cluster), time.monotonic()
+    return {name: 100 * used / (ended - began) for name, used in cpu_s_between(before, after).items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="how long to measure (20)")
+    parser.add_argument("--nodes", type=int, default=3, choices=(1, 3, 5))
+    parser.add_argument("--workers", type=int, default=0, help="idle workers beside them (0)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="raftsched-idle-") as folder:
+        cluster = Cluster(
+            Path(folder) / "cluster", nodes=arguments.nodes, session_ttl_ms=10_000, worker_app="bench.handlers:app"
+        )
+        try:
+            cluster.start()
+            for number in range(arguments.workers):
+                cluster.start_worker(f"worker-{number + 1}")
+            time.sleep(SETTLE_S)
+            used = idle_percent(cluster, arguments.seconds)
+        finally:
+            cluster.close()
+    nodes_percent = sum(percent for name, percent in used.items() if name.startswith("node-"))
+    result = {
+        "benchmark": "idle",
+        "seconds": arguments.seconds,
+        "percent_of_a_core": {name: round(percent, 2) for name, percent in used.items()},
+        "nodes_percent_of_a_core": round(nodes_percent, 2),
+        "bound_percent": BOUND_PERCENT,
+        "within_bound": nodes_percent < BOUND_PERCENT,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if result["within_bound"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
