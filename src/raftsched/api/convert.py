@@ -1,0 +1,218 @@
+"""Jobs as callers describe them, turned into the command that registers them: every field is checked on the way.
+
+What many jobs share (their settings, their schedule) is checked once and stands in the command once.
+"""
+
+import struct
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from raftsched.api import validate
+from raftsched.api.job_settings import DEFAULT_NAMESPACE, DEFAULT_TIME_ZONE, JobSettings, job_settings, profile_bytes
+from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
+from raftsched.model.cron import normalized
+from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
+from raftsched.model.schedule import check_cron, first_interval_tick, initial_ticks
+from raftsched.v1 import job_pb2
+
+# A request that is repeated must have the same fingerprint, whichever version of this code takes it: whoever changes
+# what goes into it changes this byte too.
+_FINGERPRINT_VERSION = b"\x01"
+# Profile, schedule, the time asked for, length of the name, of the payload, number of labels.
+_FINGERPRINT_JOB = struct.Struct(">IIqIII")
+_LENGTH = struct.Struct(">I")
+# For an interval without a start: no Timestamp is that early.
+_UNSET_MS = -(1 << 63)
+
+
+def create_jobs_command(jobs: Sequence[job_pb2.Job], request_id: str, now_ms: int) -> command_pb2.Command:
+    """The command that registers `jobs` (at least one), all or none, under the idempotency key `request_id`.
+
+    The key lives in the namespace of the first job. `now_ms`, the proposer's clock, is what a run_at in the past means
+    and where tables of ticks begin. Raises InvalidField and NotImplementedField; their fields begin with "jobs[i].".
+    """
+    validate.check_request_id(request_id)
+    builder = _CommandBuilder(now_ms)
+    index = 0
+    try:
+        for job in jobs:
+            builder.add(job)
+            index += 1
+    except RaftschedError as error:
+        error.field = f"jobs[{index}].{error.field}"
+        raise
+    return builder.finish(jobs[0].namespace or DEFAULT_NAMESPACE, request_id)
+
+
+class _CommandBuilder:
+    """Gathers jobs. `add` runs once a job in batches of 10,000, so it leaves to others whatever is rare."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._command = command_pb2.Command()
+        self._create = self._command.create_jobs
+        self._profiles: dict[JobSettings, int] = {}
+        self._profile_indexes: dict[bytes, int] = {}
+        # By what was asked for: expression and zone, or the interval in milliseconds. Indexes count from 1.
+        self._schedules: dict[tuple[str, str] | int, int] = {}
+        self._schedule_indexes: dict[bytes, int] = {}
+        self._fingerprint = blake2b(_FINGERPRINT_VERSION, digest_size=16)
+        self._payload_bytes = 0
+
+    def add(self, job: job_pb2.Job) -> None:
+        """Raises InvalidField and NotImplementedField, fields relative to the job."""
+        kind = job.WhichOneof("schedule")
+        if (
+            job.id
+            or job.state
+            or job.last_execution_id
+            or job.HasField("create_time")
+            or job.HasField("next_run_time")
+            or job.HasField("cancel_time")
+            or job.HasField("start_deadline")
+            or job.HasField("retention")
+        ):
+            _refuse_fields(job)
+        if kind == "run_at":
+            asked_ms = validate.timestamp_ms(job.run_at, "run_at")
+            _refuse_far_future(asked_ms, self._now_ms, "run_at")
+            schedule, due_ms = 0, max(asked_ms, self._now_ms)
+        elif kind == "cron":
+            schedule, asked_ms, due_ms = self._cron(job.cron), 0, 0
+        elif kind == "interval":
+            schedule, asked_ms, due_ms = self._interval(job.interval)
+        else:
+            raise _no_schedule(kind)
+        settings = job_settings(job, recurring=schedule != 0)
+        profile = self._profiles.get(settings)
+        if profile is None:
+            profile = self._add_profile(settings)
+        name, payload, labels = job.name, job.payload, job.labels
+        if name:
+            validate.check_text(name, limits.NAME_MAX_LENGTH, "name")
+        if payload:
+            self._count_payload(payload)
+        new = self._create.jobs.add(profile=profile, schedule=schedule, due_ms=due_ms, name=name, payload=payload)
+        encoded_name = name.encode()
+        self._fingerprint.update(
+            _FINGERPRINT_JOB.pack(profile, schedule, asked_ms, len(encoded_name), len(payload), len(labels))
+            + encoded_name
+            + payload
+        )
+        if labels:
+            self._add_labels(new, dict(labels))
+
+    def finish(self, key_namespace: str, key: str) -> command_pb2.Command:
+        """The command, once all jobs are in."""
+        create = self._create
+        create.profiles.extend(self._profile_indexes)
+        # Jobs are fingerprinted by index; what the indexes stand for comes last.
+        for shared in (*self._profile_indexes, *self._schedule_indexes):
+            self._fingerprint.update(_with_length(shared))
+        create.key_namespace = key_namespace
+        create.key = key
+        create.fingerprint = self._fingerprint.digest()
+        return self._command
+
+    def _count_payload(self, payload: bytes) -> None:
+        if len(payload) > limits.PAYLOAD_MAX_BYTES:
+            raise InvalidField(
+                f"{len(payload):,} bytes are too many; at most {limits.PAYLOAD_MAX_BYTES:,} are right",
+                field="payload",
+                limit=str(limits.PAYLOAD_MAX_BYTES),
+            )
+        self._payload_bytes += len(payload)
+        if self._payload_bytes > limits.BATCH_MAX_BYTES:
+            raise InvalidField(
+                f"with this one the batch's payloads pass {limits.BATCH_MAX_BYTES:,} bytes; send it in several parts",
+                field="payload",
+                limit=str(limits.BATCH_MAX_BYTES),
+            )
+
+    def _add_labels(self, new: command_pb2.NewJob, labels: dict[str, str]) -> None:
+        if len(labels) > limits.LABELS_MAX_COUNT:
+            raise InvalidField(
+                f"{len(labels)} are too many; at most {limits.LABELS_MAX_COUNT} are right",
+                field="labels",
+                limit=str(limits.LABELS_MAX_COUNT),
+            )
+        for label, value in sorted(labels.items()):
+            validate.check_label(label, value)
+            self._fingerprint.update(_with_length(label.encode()) + _with_length(value.encode()))
+        new.labels.update(labels)
+
+    def _add_profile(self, settings: JobSettings) -> int:
+        # Two ways to say the same, such as no queue and the queue "default", are one profile.
+        serialized = profile_bytes(settings)
+        index = self._profile_indexes.setdefault(serialized, len(self._profile_indexes))
+        self._profiles[settings] = index
+        return index
+
+    def _cron(self, cron: job_pb2.Cron) -> int:
+        asked = (cron.expression, cron.time_zone)
+        index = self._schedules.get(asked)
+        if index is None:
+            schedule = command_pb2.Schedule(
+                expression=normalized(cron.expression), time_zone=cron.time_zone or DEFAULT_TIME_ZONE
+            )
+            try:
+                check_cron(schedule.expression, schedule.time_zone)
+            except RaftschedError as error:
+                error.field = f"cron.{error.field}"
+                raise
+            index = self._schedules[asked] = self._add_schedule(schedule)
+        return index
+
+    def _interval(self, interval: job_pb2.Interval) -> tuple[int, int, int]:
+        """Index of the schedule, the start that was asked for, and the first occurrence."""
+        every_ms = validate.duration_ms(
+            interval.every, "interval.every", low_ms=limits.INTERVAL_MIN_MS, high_ms=limits.INTERVAL_MAX_MS
+        )
+        index = self._schedules.get(every_ms)
+        if index is None:
+            index = self._schedules[every_ms] = self._add_schedule(command_pb2.Schedule(every_ms=every_ms))
+        if not interval.HasField("start"):
+            return index, _UNSET_MS, first_interval_tick(every_ms, None, self._now_ms)
+        start_ms = validate.timestamp_ms(interval.start, "interval.start")
+        _refuse_far_future(start_ms, self._now_ms, "interval.start")
+        return index, start_ms, first_interval_tick(every_ms, start_ms, self._now_ms)
+
+    def _add_schedule(self, schedule: command_pb2.Schedule) -> int:
+        serialized = schedule.SerializeToString(deterministic=True)
+        index = self._schedule_indexes.get(serialized)
+        if index is None:
+            new = self._create.schedules.add(schedule=serialized)
+            if schedule.expression:
+                new.ticks_ms.extend(initial_ticks(schedule.expression, schedule.time_zone, self._now_ms))
+            index = self._schedule_indexes[serialized] = len(self._create.schedules)
+        return index
+
+
+def _refuse_fields(job: job_pb2.Job) -> None:
+    for field in ("id", "state", "last_execution_id"):
+        if getattr(job, field):
+            raise InvalidField("set by the server only; leave it unset", field=field)
+    for field in ("create_time", "next_run_time", "cancel_time"):
+        if job.HasField(field):
+            raise InvalidField("set by the server only; leave it unset", field=field)
+    for field in ("start_deadline", "retention"):
+        if job.HasField(field):
+            raise NotImplementedField(field=field)
+
+
+def _refuse_far_future(time_ms: int, now_ms: int, field: str) -> None:
+    if time_ms > now_ms + limits.HORIZON_MS:
+        raise InvalidField(
+            f"more than {validate.span_text(limits.HORIZON_MS)} from now; are its seconds milliseconds?", field=field
+        )
+
+
+def _no_schedule(kind: str | None) -> RaftschedError:
+    if kind == "dependencies":
+        return NotImplementedField(field="dependencies")
+    return InvalidField("unset; set run_at for one occurrence, or cron or interval for a series", field="schedule")
+
+
+def _with_length(data: bytes) -> bytes:
+    return _LENGTH.pack(len(data)) + data

@@ -1,0 +1,153 @@
+"""The part of a job that many jobs share, checked and turned into the profile that is stored once for all of them."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+
+from raftsched.api import validate
+from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
+from raftsched.model.errors import InvalidField, NotImplementedField
+from raftsched.v1 import job_pb2
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_QUEUE = "default"
+DEFAULT_CONTENT_TYPE = "application/octet-stream"
+DEFAULT_TIME_ZONE = "UTC"
+
+_OVERLAP_DONE = (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_ALLOW)
+_CATCH_UP_DONE = (job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL)
+
+
+class JobSettings(NamedTuple):
+    """What a job says that becomes its profile, unchecked, in a form that is quick to compare."""
+
+    namespace: str
+    handler: str
+    queue: str
+    content_type: str
+    tenant: str
+    priority: int
+    recurring: bool
+    overlap: int
+    catch_up: int
+    # Serialized messages, None when unset. As bytes, NaN equals itself.
+    retry: bytes | None
+    run_timeout: bytes | None
+    jitter: bytes | None
+
+
+def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
+    """Reads nothing but fields; checks nothing."""
+    return JobSettings(
+        job.namespace,
+        job.handler,
+        job.queue,
+        job.content_type,
+        job.tenant,
+        job.priority,
+        recurring,
+        job.overlap,
+        job.catch_up,
+        job.retry.SerializeToString() if job.HasField("retry") else None,
+        job.run_timeout.SerializeToString() if job.HasField("run_timeout") else None,
+        job.jitter.SerializeToString() if job.HasField("jitter") else None,
+    )
+
+
+@lru_cache(maxsize=4096)
+def profile_bytes(settings: JobSettings) -> bytes:
+    """The serialized internal.v1.Profile. Raises InvalidField and NotImplementedField, fields relative to the job."""
+    namespace = settings.namespace or DEFAULT_NAMESPACE
+    queue = settings.queue or DEFAULT_QUEUE
+    content_type = settings.content_type or DEFAULT_CONTENT_TYPE
+    validate.check_namespace(namespace)
+    validate.check_handler(settings.handler)
+    validate.check_queue(queue)
+    validate.check_content_type(content_type)
+    validate.check_text(settings.tenant, limits.TENANT_MAX_LENGTH, "tenant")
+    if settings.priority > limits.PRIORITY_MAX:
+        raise InvalidField(f"{settings.priority} is not 0–{limits.PRIORITY_MAX}", field="priority")
+    profile = command_pb2.Profile(
+        namespace=namespace,
+        handler=settings.handler,
+        queue=queue,
+        content_type=content_type,
+        tenant=settings.tenant,
+        priority=settings.priority,
+        overlap=_overlap(settings),
+        catch_up=_catch_up(settings),
+    )
+    if settings.run_timeout is not None:
+        profile.run_timeout_ms = validate.duration_ms(
+            Duration.FromString(settings.run_timeout), "run_timeout", low_ms=1, high_ms=limits.RUN_TIMEOUT_MAX_MS
+        )
+    if settings.jitter is not None:
+        profile.jitter_ms = validate.duration_ms(
+            Duration.FromString(settings.jitter), "jitter", low_ms=0, high_ms=limits.JITTER_MAX_MS
+        )
+    _set_retry(profile, job_pb2.RetryPolicy.FromString(settings.retry or b""))
+    return profile.SerializeToString(deterministic=True)
+
+
+def _set_retry(profile: command_pb2.Profile, retry: job_pb2.RetryPolicy) -> None:
+    if retry.max_attempts > limits.MAX_ATTEMPTS_MAX:
+        raise InvalidField(f"{retry.max_attempts} is not 1–{limits.MAX_ATTEMPTS_MAX:,}", field="retry.max_attempts")
+    initial_ms, max_ms = limits.INITIAL_BACKOFF_DEFAULT_MS, limits.MAX_BACKOFF_DEFAULT_MS
+    if retry.HasField("initial_backoff"):
+        initial_ms = _backoff_ms(retry.initial_backoff, "retry.initial_backoff")
+        # A long first delay without a word on the longest is meant.
+        max_ms = max(initial_ms, max_ms)
+    if retry.HasField("max_backoff"):
+        max_ms = _backoff_ms(retry.max_backoff, "retry.max_backoff")
+        if max_ms < initial_ms:
+            raise InvalidField(
+                f"{validate.span_text(max_ms)} is less than the initial backoff of {validate.span_text(initial_ms)}",
+                field="retry.max_backoff",
+            )
+    multiplier = retry.multiplier or limits.MULTIPLIER_DEFAULT
+    # Written so that NaN, which is neither less nor greater, is refused.
+    if not 1.0 <= multiplier <= limits.MULTIPLIER_MAX:
+        raise InvalidField(f"{multiplier} is not 1–{limits.MULTIPLIER_MAX:.0f}", field="retry.multiplier")
+    if not 0.0 <= retry.jitter <= 1.0:
+        raise InvalidField(f"{retry.jitter} is not 0–1", field="retry.jitter")
+    profile.max_attempts = retry.max_attempts or limits.MAX_ATTEMPTS_DEFAULT
+    profile.initial_backoff_ms = initial_ms
+    profile.max_backoff_ms = max_ms
+    profile.multiplier = multiplier
+    # Minus zero is another number on the wire.
+    profile.backoff_jitter = abs(retry.jitter)
+
+
+def _backoff_ms(backoff: Duration, field: str) -> int:
+    return validate.duration_ms(backoff, field, low_ms=0, high_ms=limits.BACKOFF_MAX_MS)
+
+
+def _overlap(settings: JobSettings) -> int:
+    if not settings.recurring:
+        _refuse_policy_of_one_off(settings.overlap, "overlap")
+        return job_pb2.OVERLAP_POLICY_ALLOW
+    overlap = settings.overlap or job_pb2.OVERLAP_POLICY_SKIP
+    if overlap not in _OVERLAP_DONE:
+        if overlap in job_pb2.OverlapPolicy.values():
+            raise NotImplementedField("only SKIP and ALLOW are carried out by this version", field="overlap")
+        raise InvalidField(f"{overlap} is not a policy; SKIP and ALLOW are right", field="overlap")
+    return overlap
+
+
+def _catch_up(settings: JobSettings) -> int:
+    if not settings.recurring:
+        _refuse_policy_of_one_off(settings.catch_up, "catch_up")
+        return job_pb2.CATCH_UP_POLICY_LATEST
+    catch_up = settings.catch_up or job_pb2.CATCH_UP_POLICY_LATEST
+    if catch_up not in _CATCH_UP_DONE:
+        if catch_up in job_pb2.CatchUpPolicy.values():
+            raise NotImplementedField("only LATEST and ALL are carried out by this version", field="catch_up")
+        raise InvalidField(f"{catch_up} is not a policy; LATEST and ALL are right", field="catch_up")
+    return catch_up
+
+
+def _refuse_policy_of_one_off(policy: int, field: str) -> None:
+    if policy:
+        raise InvalidField("means nothing for a job with run_at, which has one occurrence; leave it unset", field=field)
