@@ -88,6 +88,19 @@ def check_request_id(request_id: str, field: str = "request_id") -> None:
     check_text(request_id, limits.REQUEST_ID_MAX_LENGTH, field)
 
 
+def check_id(number: int, field: str = "id") -> None:
+    """Raises InvalidField for 0, which no job, execution or session has."""
+    if not number:
+        raise InvalidField("0 or unset; an id from 1 is right", field=field)
+
+
+def check_job_name(name: str, field: str = "name") -> None:
+    """For a lookup, which needs a name. Raises InvalidField."""
+    if not name:
+        raise InvalidField(f"empty; 1–{limits.NAME_MAX_LENGTH} characters are right", field=field)
+    check_text(name, limits.NAME_MAX_LENGTH, field)
+
+
 def check_job_filter(wanted: job_pb2.JobFilter) -> None:
     """Raises InvalidField for what no job can have, since that would look like an empty answer."""
     if wanted.namespace:
