@@ -9,6 +9,7 @@ from pathlib import Path
 from raftsched.v1 import cluster_pb2
 from tests.checker import Run
 from tests.cluster.api import Api, Node
+from tests.cluster.links import Links
 from tests.cluster.processes import Process, free_ports, now_ms, until
 from tests.cluster.run_log import FOLDER_VARIABLE, read_runs
 
@@ -29,11 +30,13 @@ class Cluster:
         session_ttl_ms: int = SESSION_TTL_MS,
         log_keep_entries: int | None = None,
         worker_app: str = WORKER_APP,
+        breakable_links: bool = False,
     ) -> None:
         self.folder = folder
         self.runs_folder = folder / "runs"
         self.runs_folder.mkdir(parents=True)
         self.addresses = {number + 1: f"127.0.0.1:{port}" for number, port in enumerate(free_ports(nodes))}
+        self._links = Links(self.addresses) if breakable_links else None
         self.api = Api(list(self.addresses.values()))
         self._worker_app = worker_app
         self.workers: dict[str, Process] = {}
@@ -47,11 +50,20 @@ class Cluster:
     def _node(self, number: int, settings: dict[str, object]) -> Process:
         own = {"node_id": number, "data_dir": str(self.data_dir(number)), "listen": self.addresses[number]}
         lines = [f"{key} = {json.dumps(value)}" for key, value in {**own, **settings}.items()]
-        lines += ["[peers]", *(f'{peer} = "{address}"' for peer, address in self.addresses.items())]
+        lines += ["[peers]", *(f'{peer} = "{self._peer_address(number, peer)}"' for peer in self.addresses)]
         config = self.folder / f"node-{number}.toml"
         config.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "raftsched.cli.main", "node", f"--config={config}"]
         return Process(f"node-{number}", command, self.folder / "logs" / f"node-{number}.log", {})
+
+    def _peer_address(self, number: int, peer: int) -> str:
+        return self.addresses[peer] if self._links is None or peer == number else self._links.address(number, peer)
+
+    @property
+    def links(self) -> Links:
+        """The network between the nodes, when it was asked for."""
+        assert self._links is not None
+        return self._links
 
     def data_dir(self, number: int) -> Path:
         return self.folder / f"node-{number}"
@@ -75,6 +87,8 @@ class Cluster:
         for process in self.processes:
             process.kill()
         self.api.close()
+        if self._links is not None:
+            self._links.close()
 
     def start_worker(self, name: str, *options: str) -> Process:
         command = [sys.executable, "-m", "raftsched.cli.main", "worker", self._worker_app, f"--name={name}", *options]
