@@ -5,6 +5,7 @@ from raftsched.api.grpc_types import Context
 from raftsched.api.messages import dead_letter_message, execution_message, skipped_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.api.validate import check_id, check_namespace
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ExecutionNotFound, InvalidField, JobNotFound
 from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
@@ -33,7 +34,7 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
         self, request: execution_pb2.GetExecutionRequest, context: Context
     ) -> execution_pb2.GetExecutionResponse:
         refuse_unknown_fields(request)
-        _require_id(request.id, "id")
+        check_id(request.id)
         await self._gate.wait_readable(request.read, context)
         with self._core.store.read() as view:
             record = get_execution(view, request.id)
@@ -45,7 +46,7 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
         self, request: execution_pb2.ListExecutionsRequest, context: Context
     ) -> execution_pb2.ListExecutionsResponse:
         refuse_unknown_fields(request)
-        _require_id(request.job_id, "job_id")
+        check_id(request.job_id, "job_id")
         limit, scope = page_size(request.page_size), keys.pack_id(request.job_id)
         position = decode_token(request.page_token, Listing.EXECUTIONS, scope)
         await self._gate.wait_readable(request.read, context)
@@ -63,7 +64,7 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
         self, request: execution_pb2.ListSkippedOccurrencesRequest, context: Context
     ) -> execution_pb2.ListSkippedOccurrencesResponse:
         refuse_unknown_fields(request)
-        _require_id(request.job_id, "job_id")
+        check_id(request.job_id, "job_id")
         limit, scope = page_size(request.page_size), keys.pack_id(request.job_id)
         position = decode_token(request.page_token, Listing.SKIPPED, scope)
         await self._gate.wait_readable(request.read, context)
@@ -81,6 +82,7 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
     ) -> execution_pb2.ListDeadLettersResponse:
         refuse_unknown_fields(request)
         namespace = request.namespace or DEFAULT_NAME
+        check_namespace(namespace)
         limit, scope = page_size(request.page_size), namespace.encode()
         position = decode_token(request.page_token, Listing.DEAD_LETTERS, scope)
         after = DeadLetterPosition(*position) if position else None
@@ -113,11 +115,6 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
         return execution_pb2.ReplayDeadLettersResponse(
             new_execution_ids=replayed.executions, index=self._gate.answered_index
         )
-
-
-def _require_id(number: int, field: str) -> None:
-    if number == 0:
-        raise InvalidField("An id is required.", field=field)
 
 
 def _job(view: View, job: int) -> JobRecord:

@@ -1,6 +1,7 @@
 """The gRPC server of one node: its services, health and reflection on one port, and how it starts and drains."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -57,6 +58,11 @@ class Service:
     add_to: Callable[[grpc.aio.Server], None]
 
 
+def system_wall_ms() -> int:
+    """The clock of this machine."""
+    return time.time_ns() // 1_000_000
+
+
 class ApiServer:
     """Lives on the event loop that makes it. Health starts as NOT_SERVING: `set_serving` says when that changes."""
 
@@ -67,18 +73,19 @@ class ApiServer:
         listen: str,
         services: Sequence[Service] = (),
         credentials: grpc.ServerCredentials | None = None,
+        wall_ms: Callable[[], int] = system_wall_ms,
     ) -> None:
         """`listen` is "host:port", port 0 for any free one. `services` are served beside the public ones of this
-        package. Without `credentials` connections are not encrypted.
+        package. Without `credentials` connections are not encrypted. `wall_ms` is what "now" means in a request.
         """
         self._listen = listen
         self._credentials = credentials
         self._serving: bool | None = None
-        self._health = health.aio.HealthServicer()
+        self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
         self._server = grpc.aio.server(
             interceptors=[CallInterceptor()], options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS
         )
-        all_services = (*_public_services(core), *services)
+        all_services = (*_public_services(core, wall_ms), *services)
         for service in all_services:
             service.add_to(self._server)
         self._health_names = ("", *(service.full_name for service in all_services))
@@ -122,9 +129,9 @@ class ApiServer:
         await self._server.stop(grace_s)
 
 
-def _public_services(core: Core) -> tuple[Service, ...]:
+def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, ...]:
     gate = CoreGate(core)
-    jobs = JobService(gate)
+    jobs = JobService(gate, wall_ms)
     executions = ExecutionService(gate)
     cluster = ClusterService(gate)
     return (
