@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -14,6 +15,9 @@ T = TypeVar("T")
 
 # Slow machines may need more: multiplies every deadline of these tests.
 PATIENCE = float(os.environ.get("RAFTSCHED_TEST_PATIENCE", "1"))
+
+# Linux's default.
+FIRST_EPHEMERAL_PORT = 32_768
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,12 +44,26 @@ def now_ms() -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct ports of 127.0.0.1 that were free a moment ago."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Distinct ports of 127.0.0.1 that were free a moment ago, and stay so while the node that has one is dead.
+
+    They lie below the range from which the kernel gives ports to outgoing connections: any of those could get the
+    port of a dead node before it restarts.
+    """
+    ports: list[int] = []
+    while len(ports) < count:
+        port = random.randrange(10_000, FIRST_EPHEMERAL_PORT)
+        if port not in ports and _is_free(port):
+            ports.append(port)
+    return ports
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class Process:
