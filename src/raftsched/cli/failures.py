@@ -1,0 +1,108 @@
+"""How commands end: exit codes, and errors as people and programs read them on standard error."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+
+from raftsched.client import errors
+
+OK = 0
+ERROR = 1
+USAGE = 2
+NOT_FOUND = 3
+CONFLICT = 4
+UNAVAILABLE = 5
+
+EXIT_CODES_HELP = """\b
+Exit codes:
+  0  done
+  1  the cluster answered with another error, or some items could not be taken
+  2  wrong usage: an option, or a value that the cluster does not allow
+  3  there is no such job, name or execution
+  4  a conflict: name taken, request id used otherwise, job running or finished, not a dead letter
+  5  no node could be reached, no quorum, or overloaded: try again
+"""
+
+_EXIT_CODES: tuple[tuple[type[errors.RaftschedError], int], ...] = (
+    (errors.InvalidField, USAGE),
+    (errors.JobNotFound, NOT_FOUND),
+    (errors.ExecutionNotFound, NOT_FOUND),
+    (errors.UnknownName, NOT_FOUND),
+    (errors.NameTaken, CONFLICT),
+    (errors.IdempotencyConflict, CONFLICT),
+    (errors.JobRunning, CONFLICT),
+    (errors.JobFinished, CONFLICT),
+    (errors.NotDeadLetter, CONFLICT),
+    (errors.Unavailable, UNAVAILABLE),
+)
+
+_ADVICE = {
+    "FIELD_NOT_IMPLEMENTED": "leave that option out",
+    "JOB_NOT_FOUND": "see the ids with: raftsched job list",
+    "EXECUTION_NOT_FOUND": "see the ids with: raftsched job history JOB, or: raftsched dead-letter list",
+    "UNKNOWN_NAME": "see the names with: raftsched job list; a name belongs to one --namespace",
+    "NAME_TAKEN": "choose another --name, or cancel the job that has it: raftsched job cancel --name NAME",
+    "IDEMPOTENCY_CONFLICT": "use a new --request-id, or leave it out",
+    "JOB_RUNNING": "wait until it has ended (raftsched job history JOB), then cancel again",
+    "JOB_FINISHED": "nothing; it will not run again",
+    "NOT_DEAD_LETTER": "see what can be replayed with: raftsched dead-letter list",
+    "OVERLOADED": "try again in a moment, with fewer requests at once",
+    "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",
+    "NODE_DRAINING": "name another node with --node",
+    "NODE_DIVERGED": "name another node with --node, and rebuild that one: empty its data folder and start it again",
+    "UNAVAILABLE": "start a node (raftsched dev), or name one that runs: --node HOST:PORT or RAFTSCHED_NODES",
+    "DEADLINE_EXCEEDED": "try again; --timeout sets how long to wait",
+}
+
+
+class Failure(Exception):
+    """Ends the command with an exit code and a message that needs no trace."""
+
+    def __init__(self, message: str, *, exit_code: int = ERROR, reason: str = "", field: str = "", advice: str = ""):
+        self.message = message
+        self.exit_code = exit_code
+        self.reason = reason
+        self.field = field
+        self.advice = advice
+        super().__init__(message)
+
+
+def failure_of(error: errors.RaftschedError) -> Failure:
+    """An error of the client, with its exit code and what to do about it."""
+    exit_code = next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), ERROR)
+    advice = _ADVICE.get(error.reason, "")
+    if error.reason in {"OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED"} and error.request_id:
+        advice = f"repeat the command with --request-id {error.request_id}: it will not be done twice"
+    return Failure(error.message, exit_code=exit_code, reason=error.reason, field=error.field, advice=advice)
+
+
+def as_document(failure: Failure) -> dict[str, Any]:
+    """What --json prints on standard error."""
+    parts = {"message": failure.message, "reason": failure.reason, "field": failure.field, "advice": failure.advice}
+    return {"error": parts, "exit_code": failure.exit_code}
+
+
+def report(failure: Failure, *, as_json: bool) -> NoReturn:
+    """Prints the failure on standard error and exits."""
+    if as_json:
+        click.echo(json.dumps(as_document(failure)), err=True)
+    else:
+        click.echo(f"error: {failure.message}", err=True)
+        for label, text in (("field", failure.field), ("reason", failure.reason), ("what to do", failure.advice)):
+            if text:
+                click.echo(f"  {label}: {text}", err=True)
+    raise SystemExit(failure.exit_code)
+
+
+@contextmanager
+def reported(*, as_json: bool) -> Iterator[None]:
+    """Turns failures and the client's errors inside into a message and an exit code."""
+    try:
+        yield
+    except errors.RaftschedError as error:
+        report(failure_of(error), as_json=as_json)
+    except Failure as failure:
+        report(failure, as_json=as_json)

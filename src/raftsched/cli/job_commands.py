@@ -1,0 +1,373 @@
+"""`raftsched job`: registers jobs, shows them and what became of them, cancels them."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from raftsched.cli.connection import Connection, connects
+from raftsched.cli.failures import EXIT_CODES_HELP
+from raftsched.cli.output import first_line, print_facts, print_json, print_table
+from raftsched.cli.values import DURATION, PAIR, ZONE, parse_moment_ms, wall_clock_ms
+from raftsched.client import (
+    CatchUpPolicy,
+    Execution,
+    Job,
+    JobSpec,
+    JobState,
+    OverlapPolicy,
+    RetryPolicy,
+    SkippedOccurrence,
+    SyncClient,
+)
+
+# What the API takes; one byte more is read from a file or a pipe, so that the cluster refuses it by its own rule.
+_MAX_PAYLOAD_BYTES = 256 * 1024
+
+# Policies that the cluster carries out.
+_OVERLAPS = ("skip", "allow")
+_CATCH_UPS = ("latest", "all")
+
+
+@click.group("job", epilog=EXIT_CODES_HELP)
+def job() -> None:
+    """Register, list, inspect and cancel jobs."""
+
+
+@job.command("create", epilog=EXIT_CODES_HELP)
+@click.argument("handler")
+@click.option("--run-at", metavar="TIME", help="Once, at: ISO 8601, 'in 5m' or 'now'. A past time means now.")
+@click.option("--cron", metavar="EXPRESSION", help="On every tick: five fields, or six with seconds first.")
+@click.option("--every", type=DURATION, metavar="DURATION", help="At a fixed interval, from --start.")
+@click.option(
+    "--start", metavar="TIME", help="First occurrence of --every, written like --run-at.  [one interval from now]"
+)
+@click.option("--tz", type=ZONE, metavar="ZONE", help="Time zone of --cron, and of times without offset.  [cron: UTC]")
+@click.option("--payload", metavar="TEXT", help="Handed to the handler as it is.")
+@click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.option("--content-type", default="", metavar="TYPE", help="Of the payload.")
+@click.option("--namespace", default="", help="[default: default]")
+@click.option("--name", default="", help="Unique in its namespace among jobs that are not cancelled or finished.")
+@click.option("--queue", default="", help="Workers choose the queues they serve.  [default: default]")
+@click.option(
+    "--priority", type=click.IntRange(0, 9), default=0, show_default=True, help="A higher one is leased first."
+)
+@click.option("--tenant", default="", help="Tenants of equal priority are served in turn.")
+@click.option("--label", "labels", type=PAIR, multiple=True, metavar="KEY=VALUE", help="Repeat for several.")
+@click.option(
+    "--jitter", type=DURATION, metavar="DURATION", help="Delay by a fixed share of this, derived from its id."
+)
+@click.option("--max-attempts", type=int, help="Attempts in all before the dead letters.  [default: 3]")
+@click.option("--initial-backoff", type=DURATION, metavar="DURATION", help="Before the second attempt.  [default: 1s]")
+@click.option("--max-backoff", type=DURATION, metavar="DURATION", help="The longest delay.  [default: 1h]")
+@click.option("--backoff-multiplier", type=float, help="Growth from attempt to attempt.  [default: 2]")
+@click.option("--backoff-jitter", type=float, help="Share of the delay that is varied, 0 to 1.  [default: 0]")
+@click.option("--run-timeout", type=DURATION, metavar="DURATION", help="An attempt that takes longer fails.  [none]")
+@click.option("--overlap", type=click.Choice(_OVERLAPS), help="When the previous run is not finished.  [default: skip]")
+@click.option("--catch-up", type=click.Choice(_CATCH_UPS), help="Which of several missed ticks run.  [default: latest]")
+@click.option("--request-id", metavar="KEY", help="Idempotency key: repeating the command with it registers one job.")
+@connects
+def create(
+    connection: Connection,
+    handler: str,
+    payload: str | None,
+    payload_file: Path | None,
+    request_id: str | None,
+    **options: Any,
+) -> None:
+    """Register a job that runs HANDLER, once (--run-at), on a --cron, or at an interval (--every).
+
+    Without any of these it runs once, now. The payload comes from --payload, --payload-file, or standard input
+    (--payload-file -).
+
+    \b
+    Examples:
+      raftsched job create reports.nightly --cron "0 2 * * *" --tz Europe/Berlin --name nightly
+      raftsched job create mail.send --run-at "in 5m" --payload '{"to": "ada"}'
+      raftsched job create shell.run --every 1h --payload '{"command": "df -h"}' --queue shell
+      pg_dump mydb | gzip | raftsched job create archive.store --payload-file - --request-id backup-2030-01-31
+    """
+    spec = _spec(handler, _payload(payload, payload_file), options)
+    with connection.client() as client:
+        created = client.create_spec(spec, request_id=request_id)
+    if connection.as_json:
+        print_json(created)
+        return
+    verb = "was registered before as" if created.existed else "registered as"
+    click.echo(f"{verb} job {created.id}", nl=False)
+    click.echo(f", next run {created.next_run_time.isoformat()}" if created.next_run_time else "")
+
+
+@job.command("list", epilog=EXIT_CODES_HELP)
+@click.option("--namespace", default="", help="[default: default]")
+@click.option("--state", type=click.Choice([state.lower() for state in JobState if state != JobState.UNSPECIFIED]))
+@click.option("--handler", default="")
+@click.option("--queue", default="")
+@click.option("--label", "labels", type=PAIR, multiple=True, metavar="KEY=VALUE", help="All that are given must match.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@connects
+def list_jobs(
+    connection: Connection,
+    namespace: str,
+    state: str | None,
+    handler: str,
+    queue: str,
+    labels: tuple[tuple[str, str], ...],
+    limit: int,
+) -> None:
+    """List the jobs of a namespace, in order of registration.
+
+    \b
+    Examples:
+      raftsched job list --state dead_letter
+      raftsched job list --label team=billing --limit 1000 --json
+    """
+    with connection.client() as client:
+        found = client.list(
+            namespace=namespace,
+            state=JobState(state.upper()) if state else None,
+            handler=handler,
+            queue=queue,
+            labels=dict(labels),
+            page_size=min(limit + 1, 1_000),
+            linearizable=True,
+        )
+        jobs = list(islice(found, limit + 1))
+    more = len(jobs) > limit
+    if connection.as_json:
+        print_json({"jobs": jobs[:limit], "more": more})
+        return
+    print_table(
+        ("id", "state", "handler", "schedule", "next run", "name", "labels"),
+        (
+            (one.id, one.state, one.handler, schedule_text(one), one.next_run_time, one.name, one.labels)
+            for one in jobs[:limit]
+        ),
+        empty="no job matches",
+    )
+    if more:
+        click.echo(f"there are more than {limit}: see --limit")
+
+
+@job.command("get", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", default="", help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@connects
+def get(connection: Connection, job_id: int | None, name: str, namespace: str) -> None:
+    """Show one job, by its id or by --name.
+
+    \b
+    Examples:
+      raftsched job get 42
+      raftsched job get --name nightly --json
+    """
+    with connection.client() as client:
+        found = _find(client, job_id, name, namespace)
+    if connection.as_json:
+        print_json(found)
+    else:
+        print_facts(_facts(found))
+
+
+@job.command("cancel", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", default="", help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@connects
+def cancel(connection: Connection, job_id: int | None, name: str, namespace: str) -> None:
+    """Cancel a job: it will not run again. Refused while an execution of it is running; harmless when repeated.
+
+    \b
+    Examples:
+      raftsched job cancel 42
+      raftsched job cancel --name nightly
+    """
+    with connection.client() as client:
+        cancelled = client.cancel(_find(client, job_id, name, namespace).id if job_id is None else job_id)
+    if connection.as_json:
+        print_json(cancelled)
+    else:
+        click.echo(f"job {cancelled.id} is cancelled")
+
+
+@job.command("history", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", default="", help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most so many of each.")
+@connects
+def history(connection: Connection, job_id: int | None, name: str, namespace: str, limit: int) -> None:
+    """Show what became of a job's occurrences: its executions, newest first, and those that were skipped, with why.
+
+    \b
+    Examples:
+      raftsched job history 42
+      raftsched job history --name nightly --limit 200 --json
+    """
+    with connection.client() as client:
+        found = _find(client, job_id, name, namespace)
+        executions = list(islice(client.executions(found.id, linearizable=True), limit))
+        skipped = list(islice(client.skipped(found.id, linearizable=True), limit))
+    if connection.as_json:
+        print_json({"job_id": found.id, "executions": executions, "skipped": skipped})
+        return
+    print_executions(executions)
+    if skipped:
+        _print_skipped(skipped)
+
+
+def print_executions(executions: list[Execution]) -> None:
+    """The table of a job's history."""
+    print_table(
+        ("execution", "scheduled for", "state", "attempt", "started", "took", "worker", "error"),
+        (
+            (
+                one.id,
+                one.scheduled_for,
+                one.state,
+                one.attempt,
+                one.start_time,
+                one.end_time - one.start_time if one.start_time and one.end_time else None,
+                one.worker,
+                first_line(one.error),
+            )
+            for one in executions
+        ),
+        empty="it has not run yet",
+    )
+
+
+def schedule_text(job: Job) -> str:
+    """A job's schedule in a few words."""
+    if job.cron is not None:
+        return f"{job.cron} ({job.time_zone or 'UTC'})"
+    if job.every is not None:
+        return f"every {job.every}"
+    return "once"
+
+
+def _print_skipped(skipped: list[SkippedOccurrence]) -> None:
+    print_table(
+        ("skipped from", "to", "count", "reason"),
+        ((one.scheduled_for, one.last_scheduled_for, one.count, one.reason) for one in skipped),
+        empty="",
+        title="\nskipped occurrences",
+    )
+
+
+def _find(client: SyncClient, job_id: int | None, name: str, namespace: str) -> Job:
+    if (job_id is None) == (not name):
+        raise click.UsageError("give either the job's id or --name")
+    if job_id is not None:
+        return client.get(job_id, linearizable=True)
+    return client.get_by_name(name, namespace=namespace, linearizable=True)
+
+
+def _facts(job: Job) -> list[tuple[str, Any]]:
+    return [
+        ("id", job.id),
+        ("name", job.name),
+        ("namespace", job.namespace),
+        ("state", job.state),
+        ("handler", job.handler),
+        ("schedule", schedule_text(job)),
+        ("run at", job.run_at),
+        ("start", job.start),
+        ("next run", job.next_run_time),
+        ("queue", job.queue),
+        ("priority", job.priority),
+        ("tenant", job.tenant),
+        ("labels", job.labels),
+        ("jitter", job.jitter or None),
+        ("run timeout", job.run_timeout),
+        ("max attempts", job.retry.max_attempts),
+        ("initial backoff", job.retry.initial_backoff),
+        ("max backoff", job.retry.max_backoff),
+        ("backoff multiplier", job.retry.multiplier),
+        ("backoff jitter", job.retry.jitter or None),
+        ("overlap", job.overlap if job.run_at is None else None),
+        ("catch-up", job.catch_up if job.run_at is None else None),
+        ("registered", job.create_time),
+        ("cancelled", job.cancel_time),
+        ("last execution", job.last_execution_id),
+        ("content type", job.content_type),
+        ("payload", job.payload),
+    ]
+
+
+def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
+    tz: ZoneInfo | None = options["tz"]
+    given = [name for name in ("run_at", "cron", "every") if options[name] is not None]
+    if len(given) > 1:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise click.UsageError(f"{flags} exclude each other: a job has one schedule")
+    if options["start"] is not None and options["every"] is None:
+        raise click.UsageError("--start belongs to --every")
+    run_at = None
+    if not given or options["run_at"] is not None:
+        run_at = _moment(options["run_at"] or "now", tz, "--run-at")
+    return JobSpec(
+        handler,
+        run_at=run_at,
+        cron=options["cron"],
+        time_zone=tz.key if tz and options["cron"] is not None else "",
+        every=_delta(options["every"]),
+        start=_moment(options["start"], tz, "--start") if options["start"] is not None else None,
+        payload=payload,
+        content_type=options["content_type"],
+        namespace=options["namespace"],
+        name=options["name"],
+        queue=options["queue"],
+        priority=options["priority"],
+        tenant=options["tenant"],
+        labels=dict(options["labels"]),
+        retry=_retry(options),
+        run_timeout=_delta(options["run_timeout"]),
+        overlap=OverlapPolicy((options["overlap"] or "unspecified").upper()),
+        catch_up=CatchUpPolicy((options["catch_up"] or "unspecified").upper()),
+        jitter=_delta(options["jitter"]),
+    )
+
+
+def _retry(options: dict[str, Any]) -> RetryPolicy | None:
+    given = {
+        "max_attempts": options["max_attempts"],
+        "initial_backoff": _delta(options["initial_backoff"]),
+        "max_backoff": _delta(options["max_backoff"]),
+        "multiplier": options["backoff_multiplier"],
+        "jitter": options["backoff_jitter"],
+    }
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return RetryPolicy(**chosen) if chosen else None
+
+
+def _moment(text: str, tz: ZoneInfo | None, flag: str) -> datetime:
+    try:
+        moment_ms = parse_moment_ms(text, tz, wall_clock_ms())
+        return datetime.fromtimestamp(moment_ms / 1000, UTC)
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), param_hint=f"'{flag}'") from None
+
+
+def _delta(milliseconds: int | None) -> timedelta | None:
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+
+def _payload(text: str | None, file: Path | None) -> bytes:
+    if text is not None and file is not None:
+        raise click.UsageError("--payload and --payload-file exclude each other")
+    if file is None:
+        # Arguments that are not UTF-8 come with surrogates, and leave as the bytes they were.
+        return (text or "").encode(errors="surrogateescape")
+    try:
+        if str(file) == "-":
+            return sys.stdin.buffer.read(_MAX_PAYLOAD_BYTES + 1)
+        with file.open("rb") as opened:
+            return opened.read(_MAX_PAYLOAD_BYTES + 1)
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="'--payload-file'") from error
