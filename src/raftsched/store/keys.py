@@ -83,7 +83,12 @@ def due_shard(shard: int) -> bytes:
     return _SHARD.pack(shard)
 
 
-def due_before(shard: int, due_ms: int) -> bytes:
+def due_from(shard: int, due_ms: int) -> bytes:
+    """Sorts before every due row of the shard at or after `due_ms`."""
+    return _DUE.pack(shard, due_ms, 0, 0)
+
+
+def due_until(shard: int, due_ms: int) -> bytes:
     """Sorts after every due row of the shard at or before `due_ms` and before all later ones."""
     return _DUE.pack(shard, due_ms + 1, 0, 0)
 
@@ -219,6 +224,12 @@ def content(serialized: bytes) -> bytes:
 META_FORMAT = b"format"
 META_STATE = b"state"
 META_SHARD_OWNERS = b"shard_owners"
+META_STAMPING = b"stamping"
+
+
+def meta_stamping(schedule: int) -> bytes:
+    """The job (u64) from which on a schedule's starved jobs may find a tick; the row is there while some are left."""
+    return META_STAMPING + _SMALL_ID.pack(schedule)
 
 
 def meta_turn(level: bytes) -> bytes:

@@ -13,7 +13,7 @@ from raftsched.model.errors import StoreCorrupt
 FORMAT = 1
 
 # jobs: job -> row
-#   0 state u8 | 1 last_execution u64 | 9 scheduled_for_ms u64 | 17 profile u32 | 21 payload_bytes u32
+#   0 state u8 | 1 last_execution u64 | 9 scheduled_for_ms u64 | 17 payload_bytes u32 | 21 profile u32
 #   25 schedule u32 (0: one-off) | 29 created_ms u64 | 37 cancelled_ms u64 | 45 name: u16 length, utf-8
 #   then labels, each: u8 length, key, u16 length, value (utf-8), in order of key.
 # scheduled_for_ms: of the occurrence that waits in due; of the newest one once a one-off has fired; the last one
@@ -22,9 +22,8 @@ JOB = struct.Struct(">BQQIIIQQH")
 JOB_STATE = 0
 JOB_LAST_EXECUTION = slice(1, 9)
 JOB_SCHEDULED_FOR = slice(9, 17)
-JOB_PROFILE = slice(17, 21)
+JOB_PROFILE = slice(21, 25)
 JOB_SCHEDULE = slice(25, 29)
-JOB_CANCELLED_MS = slice(37, 45)
 
 # A due row waits for its time.
 JOB_WAITING = 1
@@ -40,7 +39,7 @@ DUE_TICK = b"\x02"
 DUE_RETRY = b"\x03"
 
 # executions: execution -> row
-#   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64 | 24 profile u32 | 28 payload_bytes u32
+#   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64 | 24 payload_bytes u32 | 28 profile u32
 #   32 fired_ms u64 | 40 failures u16 | 42 lost_leases u16
 #   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
 #   71 started_ms u64 | 79 ended_ms u64
@@ -50,10 +49,7 @@ DUE_RETRY = b"\x03"
 EXECUTION = struct.Struct(">QQQIIQHHHQQQBQQ")
 EXECUTION_BYTES = EXECUTION.size
 EXECUTION_JOB = slice(0, 8)
-EXECUTION_SCHEDULED_FOR = slice(16, 24)
-EXECUTION_PROFILE = slice(24, 28)
-EXECUTION_KIND = slice(24, 32)
-EXECUTION_COUNTS = slice(40, 44)
+EXECUTION_PROFILE = slice(28, 32)
 EXECUTION_LEASE = slice(46, 62)
 EXECUTION_TOKEN = slice(54, 62)
 EXECUTION_STATUS = 70
@@ -147,8 +143,8 @@ class JobRow:
     state: int
     last_execution: int
     scheduled_for_ms: int
-    profile: int
     payload_bytes: int
+    profile: int
     schedule: int
     created_ms: int
     cancelled_ms: int
@@ -161,8 +157,8 @@ class JobRow:
             state,
             last_execution,
             scheduled_for_ms,
-            profile,
             payload_bytes,
+            profile,
             schedule,
             created_ms,
             cancelled_ms,
@@ -182,8 +178,8 @@ class JobRow:
             state,
             last_execution,
             scheduled_for_ms,
-            profile,
             payload_bytes,
+            profile,
             schedule,
             created_ms,
             cancelled_ms,
@@ -193,8 +189,8 @@ class JobRow:
 
 
 def pack_job_tail(name: str, labels: Iterable[tuple[str, str]]) -> bytes:
-    """Name with its length and the labels: what follows cancelled_ms."""
-    parts = [_packed_text(name)]
+    """Name and labels: what follows the head, which holds the name's length."""
+    parts = [name.encode()]
     for label, value in sorted(labels):
         encoded = label.encode()
         parts += (bytes((len(encoded),)), encoded, _packed_text(value))
@@ -208,8 +204,8 @@ class ExecutionRow:
     job: int
     previous: int
     scheduled_for_ms: int
-    profile: int
     payload_bytes: int
+    profile: int
     fired_ms: int
     failures: int
     lost_leases: int

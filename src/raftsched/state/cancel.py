@@ -1,0 +1,105 @@
+"""CancelJob: a compare-and-set from what has not begun to CANCELLED."""
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ImpossibleState, JobFinished, JobNotFound, JobRunning
+from raftsched.model.jitter import job_jitter_ms
+from raftsched.model.transitions import ExecutionState
+from raftsched.state import leases, skipped
+from raftsched.state.context import Context
+from raftsched.state.lifecycle import CANCEL, IS_TERMINAL
+from raftsched.state.results import CancelNeedsWorker, JobCancelled
+from raftsched.store import keys, rows
+from raftsched.v1 import execution_pb2
+
+# Executions of one job looked at, newest first, for those that are not finished. Only ALLOW and replays let more
+# than one be under way.
+MAX_EXECUTIONS = 1_000
+
+# Key and row.
+Execution = tuple[bytes, bytes]
+
+
+def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCancelled | CancelNeedsWorker:
+    """Raises JobNotFound, JobRunning or JobFinished, having written nothing."""
+    number = keys.pack_id(command.job)
+    row = context.writer.get(context.tables.jobs, number)
+    if row is None:
+        raise JobNotFound(job=str(command.job))
+    job = rows.JobRow.unpack(row)
+    if job.state == rows.JOB_CANCELLED:
+        return JobCancelled(command.job)
+    under_way = _under_way(context, row[rows.JOB_LAST_EXECUTION])
+    if job.state == rows.JOB_FIRED and not under_way:
+        raise JobFinished(job=str(command.job))
+    for execution, found in under_way:
+        if found[rows.EXECUTION_STATUS] == ExecutionState.RUNNING:
+            raise JobRunning(job=str(command.job), execution=str(keys.unpack_id(execution)))
+    for execution, found in under_way:
+        session, token = keys.unpack_pair(found[rows.EXECUTION_LEASE])
+        if found[rows.EXECUTION_STATUS] == ExecutionState.LEASED and token != command.dropped_token:
+            return CancelNeedsWorker(command.job, keys.unpack_id(execution), token, session)
+    for execution, found in under_way:
+        _cancel_execution(context, execution, found)
+    _stop_waiting(context, command.job, row, job)
+    value = bytes((rows.JOB_CANCELLED,)) + row[1:37] + keys.pack_id(context.now_ms) + row[45:]
+    context.writer.put(context.tables.jobs, number, value)
+    context.state.jobs_cancelled += 1
+    return JobCancelled(command.job)
+
+
+def _under_way(context: Context, newest: bytes) -> list[Execution]:
+    """The executions of a job that are not finished, newest first."""
+    found = []
+    execution = newest
+    for _ in range(MAX_EXECUTIONS):
+        if execution == keys.NO_EXECUTION:
+            break
+        row = context.writer.get_all(context.tables.executions, [execution])[0]
+        if row[rows.EXECUTION_STATUS] not in IS_TERMINAL:
+            found.append((execution, row))
+        execution = row[8:16]
+    return found
+
+
+def _cancel_execution(context: Context, execution: bytes, row: bytes) -> None:
+    """Takes it from wherever it waits."""
+    status = row[rows.EXECUTION_STATUS]
+    number = keys.unpack_id(execution)
+    if status == ExecutionState.PENDING:
+        context.ready.remove(context.catalog.profile(row[rows.EXECUTION_PROFILE]).lane, number)
+    elif status == ExecutionState.FAILED:
+        decoded = rows.ExecutionRow.unpack(row)
+        if not context.writer.delete(context.tables.due, keys.due(decoded.job, decoded.changed_ms, number)):
+            raise ImpossibleState(f"execution {number} has failed but its next attempt is not due")
+    else:
+        leases.remove(context, row[rows.EXECUTION_LEASE], execution)
+    cancelled = row[: rows.EXECUTION_STATUS] + CANCEL[status] + row[71:87]
+    if len(row) > rows.EXECUTION_BYTES:
+        cancelled += bytes(8) + row[95:]
+    context.writer.put(context.tables.executions, execution, cancelled)
+
+
+def _stop_waiting(context: Context, number: int, row: bytes, job: rows.JobRow) -> None:
+    """Removes the job from due or starved; an occurrence that is overdue is recorded as skipped."""
+    if job.schedule:
+        schedule = context.catalog.schedule(row[rows.JOB_SCHEDULE])
+        context.ticks.use(schedule, -1)
+    if job.state == rows.JOB_STARVED:
+        context.writer.delete(context.tables.starved, keys.starved(job.schedule, number))
+    if job.state != rows.JOB_WAITING:
+        return
+    jitter_ms = job_jitter_ms(number, context.catalog.profile(row[rows.JOB_PROFILE]).jitter_ms)
+    if not context.writer.delete(context.tables.due, keys.due(number, job.scheduled_for_ms + jitter_ms)):
+        raise ImpossibleState(f"job {number} waits but has no due row")
+    if job.scheduled_for_ms + jitter_ms > context.now_ms:
+        return
+    last_ms, count, key = job.scheduled_for_ms, 1, keys.pack_id(number)
+    if not job.schedule:
+        skip = rows.SkippedRow(execution_pb2.SKIP_REASON_CANCELLED, count, last_ms)
+        context.writer.put(context.tables.skipped, keys.skipped(number, last_ms), skip.pack())
+        return
+    timetable = context.ticks.timetable(schedule)
+    last_ms, _, missed = timetable.latest(job.scheduled_for_ms, context.now_ms - jitter_ms)
+    skipped.record(
+        context, timetable, key, execution_pb2.SKIP_REASON_CANCELLED, job.scheduled_for_ms, last_ms, 1 + missed
+    )

@@ -1,0 +1,169 @@
+"""What many jobs share, interned: profiles, schedules, and the names of namespaces, queues and tenants."""
+
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ImpossibleState
+from raftsched.store import keys, rows
+from raftsched.store.writer import Writer
+from raftsched.v1 import job_pb2
+
+# Decoded profiles and schedules kept in memory; when there are more, all are forgotten and read anew.
+CACHE_ENTRIES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """An interned profile with what the state machine asks of it at hand."""
+
+    id: int
+    message: command_pb2.Profile
+    namespace: int
+    queue: int
+    tenant: int
+    # Prefix of its executions' ready runs.
+    lane: bytes
+    jitter_ms: int
+    run_timeout_ms: int
+    skips_overlap: bool
+    fires_latest_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An interned schedule: cron when `every_ms` is 0."""
+
+    id: int
+    expression: str
+    time_zone: str
+    every_ms: int
+
+
+def decode_profile(profile_id: int, value: bytes) -> Profile:
+    """From a profiles row. Raises ImpossibleState when it cannot be read."""
+    namespace, queue, tenant = rows.PROFILE.unpack_from(value)
+    try:
+        message = command_pb2.Profile.FromString(value[rows.PROFILE.size :])
+    except DecodeError as error:
+        raise ImpossibleState(f"profile {profile_id} cannot be read") from error
+    return Profile(
+        id=profile_id,
+        message=message,
+        namespace=namespace,
+        queue=queue,
+        tenant=tenant,
+        lane=keys.lane(queue, message.priority, tenant),
+        jitter_ms=message.jitter_ms,
+        run_timeout_ms=message.run_timeout_ms,
+        skips_overlap=message.overlap == job_pb2.OVERLAP_POLICY_SKIP,
+        fires_latest_only=message.catch_up == job_pb2.CATCH_UP_POLICY_LATEST,
+    )
+
+
+class Catalog:
+    """Interns on the core thread; `cached_profile` may be called from any."""
+
+    def __init__(self, writer: Writer, state: rows.StateRow) -> None:
+        self._writer = writer
+        self._tables = writer.tables
+        self._state = state
+        # By the 4-byte keys that rows hold.
+        self._profiles: dict[bytes, Profile] = {}
+        self._schedules: dict[bytes, Schedule] = {}
+        self._queue_names: dict[int, str] = {}
+
+    def trim(self) -> None:
+        """Bounds memory. Call when everything interned has been committed, so that other threads can find it."""
+        if len(self._profiles) > CACHE_ENTRIES:
+            self._profiles = {}
+        if len(self._schedules) > CACHE_ENTRIES:
+            self._schedules = {}
+
+    def cached_profile(self, profile_id: int) -> Profile | None:
+        return self._profiles.get(keys.pack_small_id(profile_id))
+
+    def profile(self, key: bytes) -> Profile:
+        """By the 4 bytes of its id. Raises ImpossibleState when there is none."""
+        profile = self._profiles.get(key)
+        if profile is None:
+            value = self._writer.get(self._tables.profiles, key)
+            if value is None:
+                raise ImpossibleState("a row refers to an unknown profile")
+            profile = self._profiles[key] = decode_profile(keys.unpack_small_id(key), value)
+        return profile
+
+    def schedule(self, key: bytes) -> Schedule:
+        """By the 4 bytes of its id. Raises ImpossibleState when there is none."""
+        schedule = self.find_schedule(key)
+        if schedule is None:
+            raise ImpossibleState("a row refers to an unknown schedule")
+        return schedule
+
+    def find_schedule(self, key: bytes) -> Schedule | None:
+        schedule = self._schedules.get(key)
+        if schedule is None:
+            value = self._writer.get(self._tables.schedules, key)
+            if value is None:
+                return None
+            message = command_pb2.Schedule.FromString(value[rows.SCHEDULE.size :])
+            schedule = Schedule(keys.unpack_small_id(key), message.expression, message.time_zone, message.every_ms)
+            self._schedules[key] = schedule
+        return schedule
+
+    def queue_name(self, queue: int) -> str:
+        name = self._queue_names.get(queue)
+        if name is None:
+            value = self._writer.get(self._tables.interned, keys.interned_text(keys.QUEUE, queue))
+            if value is None:
+                raise ImpossibleState(f"queue {queue} has no name")
+            name = self._queue_names[queue] = value.decode()
+        return name
+
+    def find_queue(self, name: str) -> int | None:
+        """The number of a queue that some job has used."""
+        key = keys.interned(keys.QUEUE, name)
+        if len(key) > keys.MAX_KEY_BYTES:
+            return None
+        value = self._writer.get(self._tables.interned, key)
+        return keys.unpack_small_id(value) if value is not None else None
+
+    def intern_profile(self, serialized: bytes, message: command_pb2.Profile) -> Profile:
+        """`message` is `serialized` decoded, and valid."""
+        content = keys.content(serialized)
+        known = self._writer.get(self._tables.profile_ids, content)
+        if known is not None:
+            return self.profile(known)
+        namespace = self._intern(keys.NAMESPACE, message.namespace)
+        queue = self._intern(keys.QUEUE, message.queue)
+        tenant = self._intern(keys.TENANT, message.tenant)
+        self._state.profiles += 1
+        key = keys.pack_small_id(self._state.profiles)
+        self._writer.put(self._tables.profile_ids, content, key)
+        self._writer.put(self._tables.profiles, key, rows.PROFILE.pack(namespace, queue, tenant) + serialized)
+        return self.profile(key)
+
+    def intern_schedule(self, serialized: bytes) -> tuple[Schedule, bool]:
+        """The schedule, and whether it is new. `serialized` is valid."""
+        content = keys.content(serialized)
+        known = self._writer.get(self._tables.schedule_ids, content)
+        if known is not None:
+            return self.schedule(known), False
+        self._state.schedules += 1
+        key = keys.pack_small_id(self._state.schedules)
+        self._writer.put(self._tables.schedule_ids, content, key)
+        self._writer.put(self._tables.schedules, key, rows.SCHEDULE.pack(0) + serialized)
+        return self.schedule(key), True
+
+    def _intern(self, kind: int, text: str) -> int:
+        key = keys.interned(kind, text)
+        known = self._writer.get(self._tables.interned, key)
+        if known is not None:
+            return keys.unpack_small_id(known)
+        counter = {keys.NAMESPACE: "namespaces", keys.QUEUE: "queues", keys.TENANT: "tenants"}[kind]
+        number: int = getattr(self._state, counter) + 1
+        setattr(self._state, counter, number)
+        self._writer.put(self._tables.interned, key, keys.pack_small_id(number))
+        self._writer.put(self._tables.interned, keys.interned_text(kind, number), text.encode())
+        return number

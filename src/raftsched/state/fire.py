@@ -1,0 +1,253 @@
+"""Fire: what is due becomes PENDING, and each recurring job is moved to its next tick in the same step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ImpossibleState, InvalidField
+from raftsched.model.jitter import job_jitter_ms
+from raftsched.model.transitions import ExecutionState
+from raftsched.state import skipped
+from raftsched.state.catalog import Profile, Schedule
+from raftsched.state.context import Context, grouped
+from raftsched.state.due import DueRow, next_due_ms, read_due
+from raftsched.state.lifecycle import IS_TERMINAL, RETRY, status
+from raftsched.state.results import Fired
+from raftsched.state.ticks import Timetable
+from raftsched.store import keys, rows
+from raftsched.v1 import execution_pb2
+
+# Rows one command may consume: more would hold up everything else that waits for its turn.
+MAX_ROWS = 10_000
+
+_WAITING = bytes((rows.JOB_WAITING,))
+_FIRED = bytes((rows.JOB_FIRED,))
+_STARVED = bytes((rows.JOB_STARVED,))
+_PENDING = status(ExecutionState.PENDING)
+# The pieces of a job's row that firing keeps or copies: see the layouts in rows.py.
+_LAST_AND_TICK_AND_KIND = slice(1, 25)
+_LAST = slice(1, 9)
+_TICK = slice(9, 17)
+_AFTER_LAST = slice(9, None)
+_AFTER_TICK = slice(17, None)
+_PAYLOAD_AND_PROFILE = slice(17, 25)
+_PROFILE_AND_SCHEDULE = slice(21, 29)
+
+# A due row's key with its job's row.
+Due = tuple[bytes, bytes]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one command writes, gathered so that each table is written once."""
+
+    next_execution: int
+    # What follows the head's copied part in a new execution's row.
+    new_execution_tail: bytes
+    execution_values: list[bytes] = field(default_factory=list)
+    job_keys: list[bytes] = field(default_factory=list)
+    job_values: list[bytes] = field(default_factory=list)
+    due_keys: list[bytes] = field(default_factory=list)
+    starved_keys: list[bytes] = field(default_factory=list)
+    runs: list[tuple[bytes, int, int]] = field(default_factory=list)
+
+    def number(self, lane: bytes, count: int) -> list[bytes]:
+        """Keys for `count` new executions, which become ready in this lane."""
+        first = self.next_execution
+        self.next_execution += count
+        if self.runs and self.runs[-1][0] == lane:
+            _, run_first, run_count = self.runs[-1]
+            self.runs[-1] = (lane, run_first, run_count + count)
+        else:
+            self.runs.append((lane, first, count))
+        return keys.pack_id_range(first, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How jobs of one schedule that wait for the same tick go on."""
+
+    fire_ms: int
+    next_ms: int | None
+    # Occurrences before fire_ms that are passed over: from the tick they wait for to passed_last_ms.
+    passed: int
+    passed_last_ms: int
+
+
+def apply_fire(context: Context, command: command_pb2.Fire) -> Fired:
+    """Raises InvalidField, having written nothing."""
+    shards = sorted(set(command.shards))
+    if shards and shards[-1] >= keys.SHARDS:
+        raise InvalidField(f"is not below {keys.SHARDS}", field="shards")
+    chunks, more = read_due(context, shards, min(command.limit, MAX_ROWS))
+    due_rows: list[DueRow] = []
+    for chunk in chunks:
+        context.writer.delete_neighbours(context.tables.due, [key for key, _ in chunk])
+        due_rows += chunk
+    if not due_rows:
+        return Fired(0, more)
+    batch = _Batch(
+        next_execution=context.state.executions + 1,
+        new_execution_tail=keys.pack_id(context.now_ms)
+        + bytes(rows.EXECUTION_STATUS - 40)
+        + _PENDING
+        + bytes(rows.EXECUTION_BYTES - rows.EXECUTION_STATUS - 1),
+    )
+    for kind, found in grouped([kind for _, kind in due_rows], due_rows):
+        due_keys = [key for key, _ in found]
+        if kind == rows.DUE_RETRY:
+            _retry(context, due_keys)
+        else:
+            _fire_jobs(context, due_keys, batch)
+    _write(context, batch)
+    if batch.due_keys and not more:
+        due_ms = next_due_ms(context, shards)
+        more = due_ms is not None and due_ms <= context.now_ms
+    return Fired(len(due_rows), more)
+
+
+def _fire_jobs(context: Context, due_keys: Sequence[bytes], batch: _Batch) -> None:
+    job_rows = context.writer.get_all(context.tables.jobs, [key[10:18] for key in due_keys])
+    if {row[0] for row in job_rows} != {rows.JOB_WAITING}:
+        raise ImpossibleState("a job has a due row though it does not wait")
+    due = list(zip(due_keys, job_rows, strict=True))
+    for label, jobs in grouped([row[_PROFILE_AND_SCHEDULE] for row in job_rows], due):
+        profile = context.catalog.profile(label[:4])
+        if label[4:] == bytes(4):
+            _fire_one_offs(profile, jobs, batch)
+        else:
+            _fire_recurring(context, profile, context.catalog.schedule(label[4:]), jobs, batch)
+
+
+def _fire_one_offs(profile: Profile, jobs: Sequence[Due], batch: _Batch) -> None:
+    numbers = batch.number(profile.lane, len(jobs))
+    tail = batch.new_execution_tail
+    batch.execution_values += [key[10:18] + row[_LAST_AND_TICK_AND_KIND] + tail for key, row in jobs]
+    batch.job_keys += [key[10:18] for key, _ in jobs]
+    batch.job_values += [_FIRED + number + row[_AFTER_LAST] for number, (_, row) in zip(numbers, jobs, strict=True)]
+
+
+def _fire_recurring(context: Context, profile: Profile, schedule: Schedule, jobs: Sequence[Due], batch: _Batch) -> None:
+    timetable = context.ticks.timetable(schedule)
+    busy = _busy_executions(context, jobs) if profile.skips_overlap else frozenset()
+    for label, same_tick in grouped([row[_TICK] for _, row in jobs], jobs):
+        tick_ms = keys.unpack_id(label)
+        for step, same_step in _steps(context, profile, timetable, tick_ms, same_tick):
+            if step.passed:
+                reason = execution_pb2.SKIP_REASON_CATCH_UP
+                for key, _ in same_step:
+                    skipped.record(context, timetable, key[10:18], reason, tick_ms, step.passed_last_ms, step.passed)
+            if busy:
+                free = [item for item in same_step if item[1][_LAST] not in busy]
+                held = [item for item in same_step if item[1][_LAST] in busy]
+                _skip(context, timetable, step, held, batch)
+            else:
+                free = list(same_step)
+            if free:
+                _advance(profile, step, free, batch)
+            _wait(profile, schedule, step, same_step, batch)
+
+
+def _steps(
+    context: Context, profile: Profile, timetable: Timetable, tick_ms: int, jobs: Sequence[Due]
+) -> list[tuple[_Step, Sequence[Due]]]:
+    """How jobs that wait for this tick go on. They may differ only by their jitter, after a delay."""
+    if not profile.fires_latest_only:
+        return [(_Step(tick_ms, timetable.after(tick_ms), 0, 0), jobs)]
+    if not profile.jitter_ms:
+        return [(_catch_up(timetable, tick_ms, context.now_ms), jobs)]
+    steps: dict[_Step, list[Due]] = {}
+    for key, row in jobs:
+        jitter_ms = job_jitter_ms(keys.unpack_id(key[10:18]), profile.jitter_ms)
+        steps.setdefault(_catch_up(timetable, tick_ms, context.now_ms - jitter_ms), []).append((key, row))
+    return list(steps.items())
+
+
+def _catch_up(timetable: Timetable, tick_ms: int, until_ms: int) -> _Step:
+    """Fires the latest tick that is over."""
+    fire_ms, before_ms, missed = timetable.latest(tick_ms, until_ms)
+    return _Step(fire_ms, timetable.after(fire_ms), missed, before_ms if missed else 0)
+
+
+def _busy_executions(context: Context, jobs: Sequence[Due]) -> frozenset[bytes]:
+    """The last executions of these jobs that are not finished."""
+    last = [row[_LAST] for _, row in jobs]
+    last = [number for number in last if number != keys.NO_EXECUTION]
+    found = context.writer.get_many(context.tables.executions, last)
+    return frozenset(key for key, row in found if row[rows.EXECUTION_STATUS] not in IS_TERMINAL)
+
+
+def _advance(profile: Profile, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:
+    """Fires the jobs and lets each wait for its next tick."""
+    numbers = batch.number(profile.lane, len(jobs))
+    tick = keys.pack_id(step.fire_ms)
+    tail = batch.new_execution_tail
+    batch.execution_values += [key[10:18] + row[_LAST] + tick + row[_PAYLOAD_AND_PROFILE] + tail for key, row in jobs]
+    state, following = _stamp(step)
+    batch.job_keys += [key[10:18] for key, _ in jobs]
+    batch.job_values += [
+        state + number + following + row[_AFTER_TICK] for number, (_, row) in zip(numbers, jobs, strict=True)
+    ]
+
+
+def _skip(context: Context, timetable: Timetable, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:
+    """Passes the occurrence over, since the one before it is not finished."""
+    reason = execution_pb2.SKIP_REASON_OVERLAP
+    for key, _ in jobs:
+        skipped.record(context, timetable, key[10:18], reason, step.fire_ms, step.fire_ms, 1)
+    state, following = _stamp(step)
+    batch.job_keys += [key[10:18] for key, _ in jobs]
+    batch.job_values += [state + row[_LAST] + following + row[_AFTER_TICK] for _, row in jobs]
+
+
+def _stamp(step: _Step) -> tuple[bytes, bytes]:
+    """State and scheduled_for_ms of a job's row after this step."""
+    if step.next_ms is None:
+        return _STARVED, keys.pack_id(step.fire_ms)
+    return _WAITING, keys.pack_id(step.next_ms)
+
+
+def _wait(profile: Profile, schedule: Schedule, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:
+    """Puts the jobs where their next tick, or more ticks, will find them."""
+    if step.next_ms is None:
+        schedule_key = keys.pack_small_id(schedule.id)
+        batch.starved_keys += [schedule_key + key[10:18] for key, _ in jobs]
+    elif profile.jitter_ms:
+        for key, _ in jobs:
+            job = keys.unpack_id(key[10:18])
+            batch.due_keys.append(keys.due(job, step.next_ms + job_jitter_ms(job, profile.jitter_ms)))
+    else:
+        due_ms = keys.pack_id(step.next_ms)
+        batch.due_keys += [key[:2] + due_ms + key[10:] for key, _ in jobs]
+
+
+def _retry(context: Context, due_keys: Sequence[bytes]) -> None:
+    """The backoff of these executions is over: they are ready again."""
+    numbers = [key[keys.DUE_EXECUTION] for key in due_keys]
+    found = context.writer.get_all(context.tables.executions, numbers)
+    values = []
+    lanes: dict[bytes, list[int]] = {}
+    for number, row in zip(numbers, found, strict=True):
+        after = RETRY.get(row[rows.EXECUTION_STATUS])
+        if after is None:
+            raise ImpossibleState("an execution waits for its backoff though it has not failed")
+        values.append(row[: rows.EXECUTION_STATUS] + after + row[71:87] + bytes(8) + row[95:])
+        lane = context.catalog.profile(row[rows.EXECUTION_PROFILE]).lane
+        lanes.setdefault(lane, []).append(keys.unpack_id(number))
+    context.writer.put_many(context.tables.executions, numbers, values)
+    context.ready.add(lanes)
+
+
+def _write(context: Context, batch: _Batch) -> None:
+    writer, tables = context.writer, context.tables
+    if batch.execution_values:
+        numbers = keys.pack_id_range(context.state.executions + 1, len(batch.execution_values))
+        writer.put_many(tables.executions, numbers, batch.execution_values, append=True)
+        context.state.executions = batch.next_execution - 1
+        context.ready.add_runs(batch.runs)
+    if batch.job_keys:
+        writer.put_many(tables.jobs, batch.job_keys, batch.job_values)
+    if batch.due_keys:
+        writer.put_same(tables.due, batch.due_keys, rows.DUE_TICK)
+    if batch.starved_keys:
+        writer.put_same(tables.starved, batch.starved_keys, b"")

@@ -1,0 +1,107 @@
+"""Lease: hands ready executions to a worker's session, as one block under one fencing token."""
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ImpossibleState
+from raftsched.model.limits import SESSION_QUEUES_MAX
+from raftsched.model.transitions import ExecutionState
+from raftsched.state import leases
+from raftsched.state.context import Context, grouped
+from raftsched.state.lifecycle import LEASE
+from raftsched.state.ready import Selection
+from raftsched.state.results import Leased
+from raftsched.store import keys, rows
+
+# Executions one command may lease: more would hold up everything else that waits for its turn.
+MAX_EXECUTIONS = 10_000
+
+_COUNTS = slice(40, 44)
+_PAYLOAD_AND_PROFILE = slice(24, 32)
+_LEASED_TAIL = struct.Struct(">HQQQ")
+_PENDING = int(ExecutionState.PENDING)
+_LEASED = LEASE[_PENDING]
+_NO_FAILURES = bytes(4)
+
+
+def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
+    """Empty when the session is not open, nothing is ready, or the session got a block in this entry already."""
+    nothing = Leased(command.session, context.index, (), (), (), (), ())
+    if command.session not in context.sessions:
+        return nothing
+    if leases.find(context, keys.lease(command.session, context.index)) is not None:
+        return nothing
+    queues = [context.catalog.find_queue(name) for name in command.queues[:SESSION_QUEUES_MAX]]
+    selection = context.ready.select(
+        dict.fromkeys(queue for queue in queues if queue is not None), min(command.limit, MAX_EXECUTIONS)
+    )
+    numbers, found = _fetch(context, selection, command.payload_bytes_limit)
+    if not numbers:
+        return nothing
+    context.ready.take(selection)
+    _write(context, command.session, numbers, found)
+    if not context.is_own:
+        return nothing
+    return _columns(context, command.session, numbers, found)
+
+
+def _fetch(context: Context, selection: Selection, payload_bytes_limit: int) -> tuple[list[bytes], list[bytes]]:
+    """Keys and rows of the selected executions, cut where the payloads together pass the limit."""
+    executions = selection.executions()
+    numbers = keys.split_ids(keys.pack_ids(executions))
+    found = context.writer.get_all(context.tables.executions, numbers)
+    if not found:
+        return numbers, found
+    if {row[rows.EXECUTION_STATUS] for row in found} != {_PENDING}:
+        raise ImpossibleState("an execution is in the ready queue though it is not PENDING")
+    sizes = [int.from_bytes(row[24:28], "big") for row in found] if _have_payloads(found) else []
+    if payload_bytes_limit and sum(sizes) > payload_bytes_limit:
+        # The first goes in whatever its size: it would never be leased otherwise.
+        fitting = sum(1 for total in accumulate(sizes) if total <= payload_bytes_limit) or 1
+        selection.cut(fitting)
+        return numbers[:fitting], found[:fitting]
+    return numbers, found
+
+
+def _have_payloads(found: Sequence[bytes]) -> bool:
+    return any(label[:4] != bytes(4) for label in {row[_PAYLOAD_AND_PROFILE] for row in found})
+
+
+def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> None:
+    values: list[bytes] = []
+    written: list[bytes] = []
+    for counts, items in grouped([row[_COUNTS] for row in found], list(zip(numbers, found, strict=True))):
+        failures = int.from_bytes(counts[:2], "big")
+        tail = _LEASED_TAIL.pack(failures + 1, session, context.index, context.now_ms) + _LEASED + bytes(16)
+        written += [number for number, _ in items]
+        if counts == _NO_FAILURES:
+            values += [row[:44] + tail for _, row in items]
+        else:
+            values += [row[:44] + tail + row[rows.EXECUTION_BYTES :] for _, row in items]
+    context.writer.put_many(context.tables.executions, written, values)
+    profiles = sorted({row[rows.EXECUTION_PROFILE] for row in found})
+    timeouts = {context.catalog.profile(profile).run_timeout_ms for profile in profiles} - {0}
+    leases.add(context, session, b"".join(numbers), timeouts)
+
+
+def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> Leased:
+    """What the worker is told."""
+    count = len(found)
+    heads = struct.unpack(">" + "QQQIIQHH" * count, b"".join([row[:44] for row in found]))
+    payloads: Sequence[bytes] = ()
+    if _have_payloads(found):
+        jobs = [row[rows.EXECUTION_JOB] for row in found]
+        by_job = dict(context.writer.get_many(context.tables.payloads, jobs))
+        payloads = [by_job.get(job, b"") for job in jobs]
+    return Leased(
+        session=session,
+        token=context.index,
+        executions=keys.unpack_ids(b"".join(numbers)),
+        jobs=heads[0::8],
+        scheduled_for_ms=heads[2::8],
+        attempts=[failures + 1 for failures in heads[6::8]],
+        profiles=heads[4::8],
+        payloads=payloads,
+    )

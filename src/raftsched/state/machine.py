@@ -1,0 +1,220 @@
+"""The state machine: applies log entries to the store, the same on every replica.
+
+It is a pure function of the store and the entry: no clock, no randomness, no evaluation of schedules. A command that
+cannot be carried out changes nothing and yields Rejected. ImpossibleState and StoreCorrupt are raised: the node must
+stop, since its state can no longer be trusted.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from raftsched.internal.v1 import command_pb2
+from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
+from raftsched.state import deadlines, due
+from raftsched.state.cancel import apply_cancel_job
+from raftsched.state.catalog import decode_profile
+from raftsched.state.context import Context
+from raftsched.state.create import apply_create_jobs
+from raftsched.state.dead_letters import apply_replay_dead_letters
+from raftsched.state.fire import apply_fire
+from raftsched.state.leadership import apply_assign_shards, apply_leader_started
+from raftsched.state.lease import apply_lease
+from raftsched.state.results import Effects, Rejected, Result
+from raftsched.state.schedules import apply_extend_ticks
+from raftsched.state.sessions import apply_close_session, apply_open_session, apply_renew
+from raftsched.state.settle import apply_ack, apply_fail, apply_release, apply_started
+from raftsched.state.ticks import ScheduleNeed
+from raftsched.store import keys, rows
+from raftsched.store.environment import Store
+
+# By the name of the field in Command.op.
+_APPLY: dict[str, Callable[[Context, Any], Result]] = {
+    "create_jobs": apply_create_jobs,
+    "cancel_job": apply_cancel_job,
+    "replay_dead_letters": apply_replay_dead_letters,
+    "fire": apply_fire,
+    "tick": deadlines.apply_tick,
+    "extend_ticks": apply_extend_ticks,
+    "assign_shards": apply_assign_shards,
+    "leader_started": apply_leader_started,
+    "open_session": apply_open_session,
+    "close_session": apply_close_session,
+    "renew": apply_renew,
+    "lease": apply_lease,
+    "release": apply_release,
+    "started": apply_started,
+    "ack": apply_ack,
+    "fail": apply_fail,
+}
+_FATAL = (ImpossibleState, StoreCorrupt)
+_POSITION = struct.Struct(">QQ")
+
+
+class Machine:
+    """Used on the core thread. Plain attributes, `profile` and `snapshot_to` may be used from any thread.
+
+    `applied_index`, `applied_term`, `now_ms` (the replicated clock) and `digest` (16 bytes over all that was ever
+    written, equal on all replicas at equal index) are as of the last entry applied; `committed_index` is what the
+    store has on disk, and `durable_index` what it is certain to have after a power loss.
+    """
+
+    # PENDING executions in the ready queue, by queue.
+    ready_by_queue: Mapping[str, int]
+    # The node that dispatches each shard; 0: none yet.
+    shard_owners: tuple[int, ...]
+    # The open ones. Other threads may look one up, but not walk through them.
+    sessions: Mapping[int, rows.SessionRow]
+    # How many jobs, executions, dead letters… there are.
+    counters: rows.StateRow
+
+    def __init__(self, store: Store, *, node_id: int) -> None:
+        self._store = store
+        self._node_id = node_id
+        self.dirty_ops = 0
+        self.dirty_bytes = 0
+        self._load()
+        self.durable_index = self.applied_index
+
+    def _load(self) -> None:
+        self._context = Context(self._store, self._node_id)
+        state = self._context.state
+        self.applied_index = self.committed_index = state.applied_index
+        self.applied_term = state.applied_term
+        self.now_ms = state.now_ms
+        self.digest = state.digest
+        self.counters = state
+        self._show()
+
+    def _show(self) -> None:
+        """Makes what is kept in memory readable."""
+        context = self._context
+        self.ready_by_queue = context.ready.by_queue
+        self.shard_owners = context.shard_owners
+        self.sessions = context.sessions
+
+    # --- changing ---
+
+    def apply_entry(self, index: int, term: int, entry: bytes) -> Effects:
+        """Applies the entry after the last one; b"" is one without commands.
+
+        Raises ImpossibleState when the index is not the next one, or the store breaks the rules.
+        """
+        if index <= self.applied_index:
+            raise ImpossibleState(f"entry {index} comes after entry {self.applied_index}")
+        context = self._context
+        effects = context.effects = Effects()
+        context.ready.woken = effects.ready_queues
+        context.index = index
+        for command in self._decode(entry):
+            self._apply_command(command, effects)
+        writer = context.writer
+        state = context.state
+        state.applied_index, state.applied_term, state.now_ms = index, term, context.now_ms
+        state.digest = writer.take_digest(state.digest, _POSITION.pack(index, context.now_ms))
+        self.applied_index, self.applied_term, self.now_ms, self.digest = index, term, state.now_ms, state.digest
+        self.dirty_ops += writer.written_rows
+        self.dirty_bytes += writer.written_bytes
+        writer.written_rows = writer.written_bytes = 0
+        self._show()
+        return effects
+
+    def _decode(self, entry: bytes) -> Sequence[bytes]:
+        """The entry's commands; moves the clock."""
+        if not entry:
+            return ()
+        try:
+            decoded = command_pb2.Entry.FromString(entry)
+        except DecodeError:
+            self._context.state.unintelligible += 1
+            return ()
+        if self._context.now_ms < decoded.now_ms < keys.MAX_MS:
+            self._context.now_ms = decoded.now_ms
+        return decoded.commands
+
+    def _apply_command(self, data: bytes, effects: Effects) -> None:
+        context = self._context
+        try:
+            command = command_pb2.Command.FromString(data)
+        except DecodeError:
+            context.state.unintelligible += 1
+            return
+        name = command.WhichOneof("op")
+        context.is_own = command.origin == self._node_id and command.request != 0
+        result: Result
+        try:
+            if name is None:
+                context.state.unintelligible += 1
+                raise InvalidField("names no operation of this version", field="op")
+            result = _APPLY[name](context, getattr(command, name))
+        except _FATAL:
+            raise
+        except RaftschedError as error:
+            result = Rejected(error)
+        if context.is_own:
+            effects.results.append((command.request, result))
+
+    def commit(self) -> None:
+        """Writes everything applied since the last commit to disk, with its index and digest, in one transaction."""
+        before = self.committed_index
+        context = self._context
+        # Beside the digest: it is part of this row.
+        self._store.write.put(keys.META_STATE, context.state.pack(), db=context.tables.meta)
+        self._store.commit()
+        self.durable_index = before
+        self.committed_index = self.applied_index
+        self.dirty_ops = self.dirty_bytes = 0
+        context.catalog.trim()
+
+    def install_snapshot(self, path: Path) -> None:
+        """Replaces the whole state by a file that `snapshot_to` made; the file is used up.
+
+        Raises StoreCorrupt when the file is damaged, the state then being what it was at the last commit.
+        """
+        try:
+            self._store.install(path)
+        finally:
+            self._store.abort()
+            self.dirty_ops = self.dirty_bytes = 0
+            self._load()
+        self._store.sync()
+        self.durable_index = self.committed_index
+
+    def close(self) -> None:
+        """Closes the store; what was not committed is applied again from the log at the next start."""
+        self._store.close()
+
+    # --- reading ---
+
+    def snapshot_to(self, path: Path) -> tuple[int, int, bytes]:
+        """Writes a copy of the committed state to a new file; (index, term, digest) of what it holds. Any thread."""
+        state = self._store.copy_to(path)
+        return state.applied_index, state.applied_term, state.digest
+
+    def next_due_ms(self, shards: Sequence[int]) -> int | None:
+        """When the earliest due row of these shards is due; None when there is none."""
+        return due.next_due_ms(self._context, shards)
+
+    def next_deadline_ms(self) -> int | None:
+        """When Tick has something to do: a session's expiry (not before the floor), a run timeout, starved jobs."""
+        return deadlines.next_deadline_ms(self._context)
+
+    def schedules_to_extend(self, now_ms: int) -> list[ScheduleNeed]:
+        """The schedules in use whose tick tables have little future left, the most urgent first."""
+        return self._context.ticks.needs(now_ms)
+
+    def profile(self, profile_id: int) -> command_pb2.Profile:
+        """An interned profile. Any thread. Raises ImpossibleState when there is none."""
+        cached = self._context.catalog.cached_profile(profile_id)
+        if cached is not None:
+            return cached.message
+        with self._store.read() as view:
+            value = view.get(view.tables.profiles, keys.pack_small_id(profile_id))
+        if value is None:
+            raise ImpossibleState(f"there is no profile {profile_id}")
+        return decode_profile(profile_id, value).message

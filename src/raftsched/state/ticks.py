@@ -1,0 +1,192 @@
+"""Tick tables: the coming ticks of each cron schedule, evaluated by proposers and replicated.
+
+Which schedules need more ticks, and when, is kept in memory; everything else is in the store.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import lmdb
+
+from raftsched.model.errors import ImpossibleState
+from raftsched.model.schedule import latest_interval_tick
+from raftsched.state.catalog import Catalog, Schedule
+from raftsched.store import keys, rows
+from raftsched.store.writer import Writer
+
+# A table is extended when it ends sooner than this from now, or has a single tick left.
+EXTEND_BEFORE_MS = 10 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleNeed:
+    """A cron schedule whose table has little future left: the ticks after `last_tick_ms` are wanted."""
+
+    schedule_id: int
+    expression: str
+    time_zone: str
+    last_tick_ms: int
+
+
+class TickTables:
+    """The tick tables of all schedules, with the number of jobs that use each."""
+
+    def __init__(self, writer: Writer, catalog: Catalog) -> None:
+        self._writer = writer
+        self._tables = writer.tables
+        self._catalog = catalog
+        # schedule -> when it needs more ticks; the heap holds these and outdated entries.
+        self._need_ms: dict[int, int] = {}
+        self._needs: list[tuple[int, int]] = []
+        cursor = writer.cursor(self._tables.schedules)
+        for key, value in cursor:
+            if rows.SCHEDULE.unpack_from(value)[0]:
+                self._plan(catalog.schedule(key))
+
+    def needs(self, now_ms: int) -> list[ScheduleNeed]:
+        """The schedules that need more ticks now, the most urgent first."""
+        urgent: list[tuple[int, int]] = []
+        while self._needs and self._needs[0][0] <= now_ms:
+            need_ms, number = heapq.heappop(self._needs)
+            if self._need_ms.get(number) == need_ms and (need_ms, number) not in urgent[-1:]:
+                urgent.append((need_ms, number))
+        for entry in urgent:
+            heapq.heappush(self._needs, entry)
+        needs = []
+        for _, number in urgent:
+            schedule = self._catalog.schedule(keys.pack_small_id(number))
+            needs.append(ScheduleNeed(number, schedule.expression, schedule.time_zone, self.last(number)))
+        return needs
+
+    def use(self, schedule: Schedule, jobs: int) -> int:
+        """Counts jobs that use the schedule, or with a negative number no longer do; how many did before."""
+        key = keys.pack_small_id(schedule.id)
+        value = self._writer.get(self._tables.schedules, key)
+        if value is None:
+            raise ImpossibleState(f"schedule {schedule.id} is missing")
+        (before,) = rows.SCHEDULE.unpack_from(value)
+        self._writer.put(self._tables.schedules, key, rows.SCHEDULE.pack(before + jobs) + value[rows.SCHEDULE.size :])
+        if before + jobs == 0:
+            self._need_ms.pop(schedule.id, None)
+        return int(before)
+
+    def replace(self, schedule: Schedule, ticks_ms: list[int]) -> None:
+        """A new table; the old one, if any, is no longer needed by any job."""
+        old = self._keys_before(schedule.id, keys.MAX_MS)
+        if old:
+            self._writer.delete_neighbours(self._tables.ticks, old)
+        self.append(schedule, ticks_ms)
+
+    def append(self, schedule: Schedule, ticks_ms: list[int]) -> None:
+        """Ascending ticks after the last one."""
+        self._writer.put_same(self._tables.ticks, [keys.tick(schedule.id, tick_ms) for tick_ms in ticks_ms], b"")
+        self._plan(schedule)
+
+    def trim(self, schedule: Schedule, before_ms: int) -> None:
+        """Deletes ticks before that time, never the last of the table."""
+        last_ms = self.last(schedule.id)
+        old = self._keys_before(schedule.id, min(before_ms, last_ms))
+        if old:
+            self._writer.delete_neighbours(self._tables.ticks, old)
+
+    def last(self, schedule: int) -> int:
+        """The table's last tick; 0 when it has none."""
+        cursor = self._writer.cursor(self._tables.ticks)
+        return keys.unpack_tick(cursor.key())[1] if _seek_last(cursor, schedule) else 0
+
+    def timetable(self, schedule: Schedule) -> "Timetable":
+        return Timetable(self._writer.cursor(self._tables.ticks), schedule)
+
+    def _keys_before(self, schedule: int, before_ms: int) -> list[bytes]:
+        found = []
+        cursor = self._writer.cursor(self._tables.ticks)
+        if cursor.set_range(keys.tick(schedule, 0)):
+            end = keys.tick(schedule, before_ms)
+            for key in cursor.iternext(values=False):
+                if key >= end:
+                    break
+                found.append(key)
+        return found
+
+    def _plan(self, schedule: Schedule) -> None:
+        """Notes when a cron schedule's table will need more."""
+        if schedule.every_ms:
+            return
+        cursor = self._writer.cursor(self._tables.ticks)
+        need_ms = 0
+        if _seek_last(cursor, schedule.id):
+            last_ms = keys.unpack_tick(cursor.key())[1]
+            only_one_left_ms = 0
+            if cursor.prev():
+                number, tick_ms = keys.unpack_tick(cursor.key())
+                only_one_left_ms = tick_ms if number == schedule.id else 0
+            need_ms = max(0, min(last_ms - EXTEND_BEFORE_MS, only_one_left_ms))
+        if self._need_ms.get(schedule.id) != need_ms:
+            self._need_ms[schedule.id] = need_ms
+            heapq.heappush(self._needs, (need_ms, schedule.id))
+
+
+class Timetable:
+    """One schedule's ticks, for one command: what was looked up is remembered."""
+
+    def __init__(self, cursor: lmdb.Cursor[bytes], schedule: Schedule) -> None:
+        self._cursor = cursor
+        self._schedule = schedule.id
+        self._every_ms = schedule.every_ms
+        self._after: dict[int, int | None] = {}
+        # The ticks of [_from_ms, _to_ms].
+        self._ticks_ms: list[int] = []
+        self._from_ms = 0
+        self._to_ms = -1
+
+    def after(self, time_ms: int) -> int | None:
+        """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet."""
+        if self._every_ms:
+            return time_ms + self._every_ms
+        if time_ms not in self._after:
+            found = None
+            if self._cursor.set_range(keys.tick(self._schedule, time_ms + 1)):
+                schedule, tick_ms = keys.unpack_tick(self._cursor.key())
+                found = tick_ms if schedule == self._schedule else None
+            self._after[time_ms] = found
+        return self._after[time_ms]
+
+    def latest(self, tick_ms: int, until_ms: int) -> tuple[int, int, int]:
+        """From a tick to the latest one not after `until_ms`: (that tick, the one before it, how many before it).
+
+        (tick_ms, tick_ms, 0) when no other tick lies between.
+        """
+        if self._every_ms:
+            latest_ms = latest_interval_tick(self._every_ms, tick_ms, until_ms)
+            missed = (latest_ms - tick_ms) // self._every_ms
+            return latest_ms, latest_ms - self._every_ms if missed else tick_ms, missed
+        following_ms = self.after(tick_ms)
+        if following_ms is None or following_ms > until_ms:
+            return tick_ms, tick_ms, 0
+        self._load(tick_ms, until_ms)
+        first = bisect_right(self._ticks_ms, tick_ms) - 1
+        last = bisect_right(self._ticks_ms, until_ms) - 1
+        return self._ticks_ms[last], self._ticks_ms[last - 1], last - first
+
+    def _load(self, from_ms: int, to_ms: int) -> None:
+        if from_ms >= self._from_ms and to_ms <= self._to_ms:
+            return
+        if self._to_ms >= 0:
+            from_ms, to_ms = min(from_ms, self._from_ms), max(to_ms, self._to_ms)
+        self._from_ms, self._to_ms = from_ms, to_ms
+        self._ticks_ms = []
+        if self._cursor.set_range(keys.tick(self._schedule, from_ms)):
+            end = keys.tick(self._schedule, to_ms + 1)
+            for key in self._cursor.iternext(values=False):
+                if key >= end:
+                    break
+                self._ticks_ms.append(keys.unpack_tick(key)[1])
+
+
+def _seek_last(cursor: lmdb.Cursor[bytes], schedule: int) -> bool:
+    """Stands the cursor on the schedule's last tick; False when it has none."""
+    found = cursor.set_range(keys.tick(schedule + 1, 0))
+    return (cursor.prev() if found else cursor.last()) and keys.unpack_tick(cursor.key())[0] == schedule
