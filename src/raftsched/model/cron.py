@@ -102,28 +102,32 @@ class CronExpression:
         shape = (first_weekday, length)
         found = self._days_by_shape.get(shape)
         if found is None:
-            found = tuple(day for day in range(1, length + 1) if self._matches(day, first_weekday, length))
+            by_date = self._by_date(first_weekday, length)
+            by_weekday = self._by_weekday(first_weekday, length)
+            found = tuple(sorted(by_date & by_weekday if self.both_days else by_date | by_weekday))
             self._days_by_shape[shape] = found
         return found
 
-    def _matches(self, day: int, first_weekday: int, length: int) -> bool:
-        by_date = (
-            day in self.days
-            or (self.last_day and day == length)
-            or (self.last_weekday_of_month and day == _nearest_weekday(length, first_weekday, length))
-            or any(
-                day == _nearest_weekday(wanted, first_weekday, length)
-                for wanted in self.nearest_weekdays
-                if wanted <= length
-            )
-        )
-        weekday = (first_weekday + day - 1) % 7
-        by_weekday = (
-            weekday in self.weekdays
-            or (weekday in self.last_weekdays and day + 7 > length)
-            or (weekday, (day + 6) // 7) in self.nth_weekdays
-        )
-        return by_date and by_weekday if self.both_days else by_date or by_weekday
+    def _by_date(self, first_weekday: int, length: int) -> set[int]:
+        matching = {day for day in self.days if day <= length}
+        if self.last_day:
+            matching.add(length)
+        if self.last_weekday_of_month:
+            matching.add(_nearest_weekday(length, first_weekday, length))
+        matching.update(_nearest_weekday(day, first_weekday, length) for day in self.nearest_weekdays if day <= length)
+        return matching
+
+    def _by_weekday(self, first_weekday: int, length: int) -> set[int]:
+        matching: set[int] = set()
+        for weekday in self.weekdays:
+            matching.update(range(1 + (weekday - first_weekday) % 7, length + 1, 7))
+        for weekday in self.last_weekdays:
+            matching.add(range(1 + (weekday - first_weekday) % 7, length + 1, 7)[-1])
+        for weekday, number in self.nth_weekdays:
+            day = 1 + (weekday - first_weekday) % 7 + 7 * (number - 1)
+            if day <= length:
+                matching.add(day)
+        return matching
 
     def local_times(self, start_s: int, end_s: int) -> Iterator[int]:
         """The matching wall-clock times from `start_s` to before `end_s`, ascending.
