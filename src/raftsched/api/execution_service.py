@@ -109,6 +109,8 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
                 field="execution_ids",
                 limit=str(REPLAY_MAX_EXECUTIONS),
             )
+        if request.HasField("request_id"):
+            check_request_id(request.request_id)
         command = command_pb2.Command(replay_dead_letters=command_pb2.ReplayDeadLetters(executions=keys.pack_ids(ids)))
         replayed = await self._gate.submit(command, context, ops=len(ids))
         assert isinstance(replayed, Replayed)
