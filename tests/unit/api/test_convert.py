@@ -1,0 +1,566 @@
+"""What becomes of a job that is sent to be registered: its command, or the exact error of each kind of bad input."""
+
+import math
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raftsched.api.convert import create_jobs_command
+from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
+from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
+from raftsched.model.limits import HOUR_MS, MINUTE_MS, YEAR_MS
+from raftsched.v1 import job_pb2
+
+NOW_MS = 1_767_225_600_000
+SOON = Timestamp(seconds=NOW_MS // 1000 + 60)
+
+
+def job(**fields: Any) -> job_pb2.Job:
+    """A valid one-off unless told otherwise."""
+    if not {"run_at", "cron", "interval", "dependencies"} & set(fields):
+        fields["run_at"] = SOON
+    return job_pb2.Job(**{"handler": "reports.nightly", **fields})
+
+
+def create(*jobs: job_pb2.Job, request_id: str = "key", now_ms: int = NOW_MS) -> command_pb2.CreateJobs:
+    return create_jobs_command(jobs, request_id, now_ms, batch=True).create_jobs
+
+
+def profile(*jobs: job_pb2.Job) -> command_pb2.Profile:
+    (serialized,) = create(*jobs).profiles
+    return command_pb2.Profile.FromString(serialized)
+
+
+def seconds(number: float) -> Duration:
+    return Duration(seconds=int(number), nanos=round((number - int(number)) * 1e9))
+
+
+def cron(expression: str = "0 2 * * *", time_zone: str = "Europe/Berlin") -> job_pb2.Cron:
+    return job_pb2.Cron(expression=expression, time_zone=time_zone)
+
+
+def test_a_bare_one_off_gets_every_default() -> None:
+    command = create(job())
+    assert list(command.jobs) == [command_pb2.NewJob(profile=0, schedule=0, due_ms=NOW_MS + MINUTE_MS)]
+    assert list(command.schedules) == []
+    assert profile(job()) == command_pb2.Profile(
+        namespace="default",
+        handler="reports.nightly",
+        queue="default",
+        content_type="application/octet-stream",
+        max_attempts=3,
+        initial_backoff_ms=1000,
+        max_backoff_ms=HOUR_MS,
+        multiplier=2.0,
+        overlap=job_pb2.OVERLAP_POLICY_ALLOW,
+        catch_up=job_pb2.CATCH_UP_POLICY_LATEST,
+    )
+
+
+def test_every_setting_arrives() -> None:
+    full = job(
+        namespace="team-a",
+        name="Täglicher Bericht",
+        payload=b"\x00\xff",
+        content_type="application/json; charset=utf-8",
+        queue="slow.queue_1",
+        priority=9,
+        tenant="Müller & Söhne",
+        labels={"app/part": "größe", "b": ""},
+        cron=cron(),
+        jitter=seconds(30.5),
+        retry=job_pb2.RetryPolicy(
+            max_attempts=10_000, initial_backoff=seconds(0.25), max_backoff=seconds(60), multiplier=1.5, jitter=0.1
+        ),
+        run_timeout=seconds(90),
+        overlap=job_pb2.OVERLAP_POLICY_ALLOW,
+        catch_up=job_pb2.CATCH_UP_POLICY_ALL,
+    )
+    command = create(full)
+    assert profile(full) == command_pb2.Profile(
+        namespace="team-a",
+        handler="reports.nightly",
+        queue="slow.queue_1",
+        content_type="application/json; charset=utf-8",
+        tenant="Müller & Söhne",
+        priority=9,
+        max_attempts=10_000,
+        initial_backoff_ms=250,
+        max_backoff_ms=MINUTE_MS,
+        multiplier=1.5,
+        backoff_jitter=0.1,
+        run_timeout_ms=90_000,
+        jitter_ms=30_500,
+        overlap=job_pb2.OVERLAP_POLICY_ALLOW,
+        catch_up=job_pb2.CATCH_UP_POLICY_ALL,
+    )
+    assert list(command.jobs) == [
+        command_pb2.NewJob(
+            profile=0,
+            schedule=1,
+            name="Täglicher Bericht",
+            payload=b"\x00\xff",
+            labels={"app/part": "größe", "b": ""},
+        )
+    ]
+    (new_schedule,) = command.schedules
+    assert command_pb2.Schedule.FromString(new_schedule.schedule) == command_pb2.Schedule(
+        expression="0 2 * * *", time_zone="Europe/Berlin"
+    )
+    # 02:00 in Berlin is 01:00 UTC in winter.
+    assert new_schedule.ticks_ms[0] == NOW_MS + HOUR_MS
+    assert len(new_schedule.ticks_ms) == 64
+    assert (command.key_namespace, command.key) == ("team-a", "key")
+
+
+def test_recurring_jobs_skip_overlaps_unless_told_otherwise() -> None:
+    assert profile(job(cron=cron())).overlap == job_pb2.OVERLAP_POLICY_SKIP
+    assert profile(job(interval=job_pb2.Interval(every=seconds(60)))).overlap == job_pb2.OVERLAP_POLICY_SKIP
+
+
+def test_a_cron_without_a_zone_is_in_utc_and_whitespace_is_no_difference() -> None:
+    (schedule,) = create(job(cron=cron(" 0  2 * * *", "")), job(cron=cron("0 2 * * *", "UTC"))).schedules
+    assert command_pb2.Schedule.FromString(schedule.schedule).time_zone == "UTC"
+    assert schedule.ticks_ms[0] == NOW_MS + 2 * HOUR_MS
+
+
+def test_a_run_at_in_the_past_is_due_now() -> None:
+    for past in (Timestamp(seconds=0), Timestamp(seconds=-62_135_596_800), Timestamp(seconds=NOW_MS // 1000 - 1)):
+        assert create(job(run_at=past)).jobs[0].due_ms == NOW_MS
+
+
+def test_a_run_at_between_two_milliseconds_is_not_early() -> None:
+    run_at = Timestamp(seconds=NOW_MS // 1000 + 1, nanos=1)
+    assert create(job(run_at=run_at)).jobs[0].due_ms == NOW_MS + 1001
+
+
+def test_an_interval_begins_one_interval_from_now_or_stays_anchored_to_its_start() -> None:
+    every = seconds(3600)
+    plain = job_pb2.Interval(every=every)
+    future = job_pb2.Interval(every=every, start=SOON)
+    past = job_pb2.Interval(every=every, start=Timestamp(seconds=NOW_MS // 1000 - 10_800 - 7))
+    command = create(job(interval=plain), job(interval=future), job(interval=past))
+    assert [new.due_ms - NOW_MS for new in command.jobs] == [HOUR_MS, MINUTE_MS, HOUR_MS - 7000]
+    (schedule,) = command.schedules
+    assert command_pb2.Schedule.FromString(schedule.schedule) == command_pb2.Schedule(every_ms=HOUR_MS)
+    assert not schedule.ticks_ms
+
+
+def test_jobs_share_profiles_and_schedules() -> None:
+    command = create(
+        job(name="a", cron=cron()),
+        job(name="b", cron=cron(), queue="default", namespace="default", payload=b"x"),
+        job(name="c", cron=cron(), queue="other"),
+        job(name="d", cron=cron("0 3 * * *")),
+        job(name="e"),
+    )
+    assert [(new.profile, new.schedule) for new in command.jobs] == [(0, 1), (0, 1), (1, 1), (0, 2), (2, 0)]
+    assert len(command.profiles) == 3
+    assert len(command.schedules) == 2
+
+
+def test_a_long_initial_backoff_lifts_the_default_maximum() -> None:
+    retry = job_pb2.RetryPolicy(initial_backoff=seconds(7200))
+    assert profile(job(retry=retry)).max_backoff_ms == 2 * HOUR_MS
+
+
+def repeated(length: int) -> str:
+    return "x" * length
+
+
+# Fields of the job, the field named, what is said.
+INVALID: list[tuple[dict[str, Any], str, str]] = [
+    ({"namespace": "Team"}, "namespace", "1–63 characters of a–z, 0–9 and - are right"),
+    ({"namespace": repeated(64)}, "namespace", "1–63 characters of a–z, 0–9 and - are right"),
+    ({"namespace": "a\n"}, "namespace", "1–63 characters of a–z, 0–9 and - are right"),
+    ({"name": repeated(201)}, "name", "201 characters are too many; at most 200 are right"),
+    ({"name": "a\x00b"}, "name", "control characters are not allowed"),
+    ({"name": "a\u2028b"}, "name", "control characters are not allowed"),
+    ({"handler": ""}, "handler", "1–200 characters of A–Z, a–z, 0–9, _ . : / and - are right"),
+    ({"handler": repeated(201)}, "handler", "1–200 characters of A–Z, a–z, 0–9, _ . : / and - are right"),
+    ({"handler": "reports nightly"}, "handler", "1–200 characters of A–Z, a–z, 0–9, _ . : / and - are right"),
+    ({"handler": "naïve"}, "handler", "1–200 characters of A–Z, a–z, 0–9, _ . : / and - are right"),
+    ({"payload": bytes(256 * 1024 + 1)}, "payload", "262,145 bytes are too many; at most 262,144 are right"),
+    (
+        {"content_type": "json"},
+        "content_type",
+        "a media type such as application/json is right, up to 300 characters of printable ASCII",
+    ),
+    (
+        {"content_type": "text/plain; x=" + repeated(300)},
+        "content_type",
+        "a media type such as application/json is right, up to 300 characters of printable ASCII",
+    ),
+    ({"queue": "Slow"}, "queue", "1–63 characters of a–z, 0–9, . _ and - are right"),
+    ({"queue": repeated(64)}, "queue", "1–63 characters of a–z, 0–9, . _ and - are right"),
+    ({"priority": 10}, "priority", "10 is not 0–9"),
+    ({"priority": 2**32 - 1}, "priority", "4294967295 is not 0–9"),
+    ({"tenant": repeated(101)}, "tenant", "101 characters are too many; at most 100 are right"),
+    ({"tenant": "\x7f"}, "tenant", "control characters are not allowed"),
+    ({"labels": {f"l{i}": "" for i in range(33)}}, "labels", "33 are too many; at most 32 are right"),
+    ({"labels": {"": "x"}}, "labels", "the key `` is not 1–63 characters of a–z, 0–9, . _ / and -"),
+    ({"labels": {"Größe": "x"}}, "labels", "the key `Größe` is not 1–63 characters of a–z, 0–9, . _ / and -"),
+    (
+        {"labels": {repeated(64): "x"}},
+        "labels",
+        f"the key `{repeated(63)}` is not 1–63 characters of a–z, 0–9, . _ / and -",
+    ),
+    ({"labels": {"a": repeated(201)}}, "labels[a]", "201 characters are too many; at most 200 are right"),
+    (
+        {"run_at": Timestamp(seconds=253_402_300_800)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(seconds=-62_135_596_801)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(seconds=2**63 - 1)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(nanos=-1)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(nanos=10**9)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(seconds=NOW_MS)},
+        "run_at",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"run_at": Timestamp(seconds=NOW_MS // 1000 + 101 * YEAR_MS // 1000)},
+        "run_at",
+        "more than 100 years from now; are its seconds milliseconds?",
+    ),
+    (
+        {"cron": cron("0 0 31 2 *")},
+        "cron.expression",
+        "never fires: no year has a day 31 in month 2 with day of week *; for the end of a month write L as the day",
+    ),
+    (
+        {"cron": cron("")},
+        "cron.expression",
+        "empty; five fields (minute hour day month weekday) such as `0 2 * * *`, or six with seconds first",
+    ),
+    ({"cron": cron("61 * * * *")}, "cron.expression", "minute `61`: 61 is not 0–59"),
+    (
+        {"cron": cron("@reboot")},
+        "cron.expression",
+        "@reboot is not a time; a cluster has no boot. Use run_at or a cron expression",
+    ),
+    (
+        {"cron": cron("R 2 * * *")},
+        "cron.expression",
+        "minute `r`: a random time would differ at each look; use `jitter` to spread jobs",
+    ),
+    (
+        {"cron": cron(time_zone="Europe/Berlim")},
+        "cron.time_zone",
+        "`Europe/Berlim` is not a time zone; did you mean Europe/Berlin?",
+    ),
+    (
+        {"cron": cron(time_zone="+02:00")},
+        "cron.time_zone",
+        "`+02:00` is not a time zone; an IANA name such as Europe/Berlin is right",
+    ),
+    ({"interval": job_pb2.Interval()}, "interval.every", "0 is not within 1 s – 10 years"),
+    ({"interval": job_pb2.Interval(every=seconds(0.999))}, "interval.every", "999 ms is not within 1 s – 10 years"),
+    ({"interval": job_pb2.Interval(every=seconds(-5))}, "interval.every", "-5 s is not within 1 s – 10 years"),
+    (
+        {"interval": job_pb2.Interval(every=seconds(11 * YEAR_MS // 1000))},
+        "interval.every",
+        "11 years is not within 1 s – 10 years",
+    ),
+    (
+        {"interval": job_pb2.Interval(every=Duration(seconds=60, nanos=1))},
+        "interval.every",
+        "not a whole number of milliseconds",
+    ),
+    (
+        {"interval": job_pb2.Interval(every=Duration(seconds=2, nanos=-1))},
+        "interval.every",
+        "not a valid Duration: seconds and nanos of one sign are right, nanos below one second",
+    ),
+    (
+        {"interval": job_pb2.Interval(every=Duration(seconds=2**63 - 1))},
+        "interval.every",
+        "not a valid Duration: seconds and nanos of one sign are right, nanos below one second",
+    ),
+    (
+        {"interval": job_pb2.Interval(every=seconds(60), start=Timestamp(nanos=-5))},
+        "interval.start",
+        "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right",
+    ),
+    (
+        {"interval": job_pb2.Interval(every=seconds(60), start=Timestamp(seconds=200_000_000_000))},
+        "interval.start",
+        "more than 100 years from now; are its seconds milliseconds?",
+    ),
+    ({"jitter": seconds(3601)}, "jitter", "3601 s is not within 0 – 1 h"),
+    ({"jitter": seconds(-1)}, "jitter", "-1 s is not within 0 – 1 h"),
+    ({"run_timeout": seconds(0)}, "run_timeout", "0 is not within 1 ms – 30 days"),
+    ({"run_timeout": seconds(-1)}, "run_timeout", "-1 s is not within 1 ms – 30 days"),
+    ({"run_timeout": seconds(31 * 86_400)}, "run_timeout", "31 days is not within 1 ms – 30 days"),
+    ({"retry": job_pb2.RetryPolicy(max_attempts=10_001)}, "retry.max_attempts", "10001 is not 1–10,000"),
+    (
+        {"retry": job_pb2.RetryPolicy(initial_backoff=seconds(-1))},
+        "retry.initial_backoff",
+        "-1 s is not within 0 – 30 days",
+    ),
+    (
+        {"retry": job_pb2.RetryPolicy(max_backoff=seconds(31 * 86_400))},
+        "retry.max_backoff",
+        "31 days is not within 0 – 30 days",
+    ),
+    (
+        {"retry": job_pb2.RetryPolicy(initial_backoff=seconds(10), max_backoff=seconds(9))},
+        "retry.max_backoff",
+        "9 s is less than the initial backoff of 10 s",
+    ),
+    ({"retry": job_pb2.RetryPolicy(multiplier=0.5)}, "retry.multiplier", "0.5 is not 1–100"),
+    ({"retry": job_pb2.RetryPolicy(multiplier=100.1)}, "retry.multiplier", "100.1 is not 1–100"),
+    ({"retry": job_pb2.RetryPolicy(multiplier=-2)}, "retry.multiplier", "-2.0 is not 1–100"),
+    ({"retry": job_pb2.RetryPolicy(multiplier=math.nan)}, "retry.multiplier", "nan is not 1–100"),
+    ({"retry": job_pb2.RetryPolicy(multiplier=math.inf)}, "retry.multiplier", "inf is not 1–100"),
+    ({"retry": job_pb2.RetryPolicy(jitter=math.nan)}, "retry.jitter", "nan is not 0–1"),
+    ({"retry": job_pb2.RetryPolicy(jitter=1.01)}, "retry.jitter", "1.01 is not 0–1"),
+    ({"retry": job_pb2.RetryPolicy(jitter=-0.01)}, "retry.jitter", "-0.01 is not 0–1"),
+    ({"overlap": 77, "cron": cron()}, "overlap", "77 is not a policy; SKIP and ALLOW are right"),
+    ({"catch_up": 77, "cron": cron()}, "catch_up", "77 is not a policy; LATEST and ALL are right"),
+    (
+        {"overlap": job_pb2.OVERLAP_POLICY_SKIP},
+        "overlap",
+        "means nothing for a job with run_at, which has one occurrence; leave it unset",
+    ),
+    (
+        {"catch_up": job_pb2.CATCH_UP_POLICY_ALL},
+        "catch_up",
+        "means nothing for a job with run_at, which has one occurrence; leave it unset",
+    ),
+    ({"id": 7}, "id", "set by the server only; leave it unset"),
+    ({"state": job_pb2.JOB_STATE_SCHEDULED}, "state", "set by the server only; leave it unset"),
+    ({"last_execution_id": 1}, "last_execution_id", "set by the server only; leave it unset"),
+    ({"create_time": Timestamp()}, "create_time", "set by the server only; leave it unset"),
+    ({"next_run_time": Timestamp()}, "next_run_time", "set by the server only; leave it unset"),
+    ({"cancel_time": Timestamp()}, "cancel_time", "set by the server only; leave it unset"),
+]
+
+
+@pytest.mark.parametrize(("fields", "field", "message"), INVALID)
+def test_an_invalid_field_is_named_and_told_what_would_be_right(
+    fields: dict[str, Any], field: str, message: str
+) -> None:
+    with pytest.raises(InvalidField) as caught:
+        create(job(**fields))
+    assert (caught.value.field, caught.value.message) == (f"jobs[0].{field}", message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"dependencies": job_pb2.Dependencies(job_ids=[1])}, "dependencies"),
+        ({"start_deadline": seconds(0)}, "start_deadline"),
+        ({"retention": job_pb2.Retention()}, "retention"),
+        ({"overlap": job_pb2.OVERLAP_POLICY_QUEUE, "cron": cron()}, "overlap"),
+        ({"overlap": job_pb2.OVERLAP_POLICY_REPLACE, "cron": cron()}, "overlap"),
+        ({"catch_up": job_pb2.CATCH_UP_POLICY_NONE, "cron": cron()}, "catch_up"),
+        ({"cron": cron("H 2 * * *")}, "cron.expression"),
+        ({"cron": cron("@every 5m")}, "cron.expression"),
+    ],
+)
+def test_what_is_not_carried_out_is_refused_by_name(fields: dict[str, Any], field: str) -> None:
+    with pytest.raises(NotImplementedField) as caught:
+        create(job(**fields))
+    assert caught.value.field == f"jobs[0].{field}"
+
+
+def test_a_job_without_a_schedule_is_told_what_to_set() -> None:
+    with pytest.raises(InvalidField) as caught:
+        create(job_pb2.Job(handler="h"))
+    assert caught.value.field == "jobs[0].schedule"
+    assert caught.value.message == "unset; set run_at for one occurrence, or cron or interval for a series"
+
+
+def test_a_field_of_a_single_create_is_named_after_its_job() -> None:
+    with pytest.raises(InvalidField) as caught:
+        create_jobs_command([job(priority=10)], "key", NOW_MS, batch=False)
+    assert caught.value.field == "job.priority"
+
+
+def test_a_field_in_a_batch_is_named_with_its_position() -> None:
+    jobs = [job(name=f"job-{i}") for i in range(20)]
+    jobs[17].name = "\x00"
+    with pytest.raises(InvalidField) as caught:
+        create(*jobs)
+    assert caught.value.field == "jobs[17].name"
+
+
+def test_a_batch_of_too_many_bytes_names_the_job_that_is_one_too_many() -> None:
+    big = job(payload=bytes(limits.PAYLOAD_MAX_BYTES))
+    fit = limits.BATCH_MAX_BYTES // limits.PAYLOAD_MAX_BYTES
+    create(*[big] * fit)
+    with pytest.raises(InvalidField) as caught:
+        create(*[big] * fit, job(payload=b"x"))
+    assert caught.value.field == f"jobs[{fit}].payload"
+
+
+@pytest.mark.parametrize(
+    ("request_id", "message"),
+    [
+        ("", "empty; 1–200 characters are right, or leave it unset"),
+        ("x" * 201, "201 characters are too many; at most 200 are right"),
+        ("a\nb", "control characters are not allowed"),
+    ],
+)
+def test_a_bad_request_id_is_refused(request_id: str, message: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        create(job(), request_id=request_id)
+    assert (caught.value.field, caught.value.message) == ("request_id", message)
+
+
+def test_values_at_their_limits_are_accepted() -> None:
+    create(
+        job(
+            namespace=repeated(63),
+            name="ß" * 200,
+            handler=repeated(200),
+            payload=bytes(limits.PAYLOAD_MAX_BYTES),
+            queue=repeated(63),
+            tenant="𝒳" * 100,
+            labels={f"{i:063}": "ß" * 200 for i in range(32)},
+            run_at=Timestamp(seconds=(NOW_MS + limits.HORIZON_MS) // 1000),
+            jitter=seconds(3600),
+            retry=job_pb2.RetryPolicy(
+                max_attempts=10_000,
+                initial_backoff=seconds(0),
+                max_backoff=seconds(30 * 86_400),
+                multiplier=100,
+                jitter=1,
+            ),
+            run_timeout=seconds(30 * 86_400),
+        ),
+        request_id="k" * 200,
+    )
+
+
+def fingerprint(*jobs: job_pb2.Job, request_id: str = "key", now_ms: int = NOW_MS) -> bytes:
+    return create(*jobs, request_id=request_id, now_ms=now_ms).fingerprint
+
+
+def test_the_fingerprint_says_whether_the_request_is_the_same() -> None:
+    base = job(name="a", labels={"x": "1", "y": "2"}, cron=cron())
+    assert len(fingerprint(base)) == 16
+    assert fingerprint(base) == fingerprint(base, request_id="other", now_ms=NOW_MS + 7 * HOUR_MS)
+    # Said in another way or order.
+    assert fingerprint(base) == fingerprint(job(labels={"y": "2", "x": "1"}, cron=cron(), name="a", queue="default"))
+
+
+def test_a_repeated_request_has_the_same_fingerprint_when_its_time_has_passed_meanwhile() -> None:
+    for one in (job(), job(interval=job_pb2.Interval(every=seconds(60), start=SOON))):
+        assert fingerprint(one) == fingerprint(one, now_ms=NOW_MS + YEAR_MS)
+
+
+def test_the_fingerprint_stays_what_it_was() -> None:
+    # Stored in clusters: a change breaks retries over an upgrade.
+    stored = fingerprint(job(name="a", payload=b"p", labels={"x": "1"}), job(cron=cron()))
+    assert stored.hex() == "c40ff60321947708e3c4914200a72a3e"
+
+
+DIFFERENT = [
+    job(),
+    job(run_at=Timestamp(seconds=SOON.seconds, nanos=1_000_000)),
+    job(name="n"),
+    job(payload=b"n"),
+    job(labels={"n": ""}),
+    job(labels={"n": "n"}),
+    job(labels={"nn": ""}),
+    job(namespace="n"),
+    job(tenant="n"),
+    job(queue="n"),
+    job(priority=1),
+    job(jitter=seconds(1)),
+    job(run_timeout=seconds(1)),
+    job(retry=job_pb2.RetryPolicy(max_attempts=4)),
+    job(retry=job_pb2.RetryPolicy(multiplier=4)),
+    job(cron=cron()),
+    job(cron=cron(time_zone="UTC")),
+    job(cron=cron("0 3 * * *")),
+    job(cron=cron(), overlap=job_pb2.OVERLAP_POLICY_ALLOW),
+    job(cron=cron(), catch_up=job_pb2.CATCH_UP_POLICY_ALL),
+    job(interval=job_pb2.Interval(every=seconds(60))),
+    job(interval=job_pb2.Interval(every=seconds(61))),
+    job(interval=job_pb2.Interval(every=seconds(60), start=SOON)),
+]
+
+
+def test_requests_that_differ_in_anything_have_different_fingerprints() -> None:
+    alone = [fingerprint(one) for one in DIFFERENT]
+    pairs = [fingerprint(one, other) for one in DIFFERENT for other in DIFFERENT]
+    assert len({*alone, *pairs}) == len(alone) + len(pairs)
+
+
+ANY_JOB = st.builds(
+    job_pb2.Job,
+    id=st.sampled_from([0, 0, 0, 1]),
+    namespace=st.sampled_from(["", "default", "a", "A"]),
+    name=st.text(max_size=3),
+    handler=st.sampled_from(["h", "h", ""]),
+    payload=st.binary(max_size=3),
+    priority=st.integers(0, 11),
+    labels=st.dictionaries(st.text(max_size=2), st.text(max_size=2), max_size=2),
+    retry=st.builds(
+        job_pb2.RetryPolicy,
+        max_attempts=st.integers(0, 2**32 - 1),
+        initial_backoff=st.builds(Duration, seconds=st.integers(-1, 2), nanos=st.integers(-(2**31), 2**31 - 1)),
+        multiplier=st.floats(),
+        jitter=st.floats(),
+    ),
+    overlap=st.integers(-1, 6),
+    catch_up=st.integers(-1, 6),
+    jitter=st.builds(Duration, seconds=st.integers(-(2**63), 2**63 - 1)),
+    run_timeout=st.builds(Duration, seconds=st.integers(-1, 100), nanos=st.integers(-(2**31), 2**31 - 1)),
+)
+ANY_SCHEDULE = st.one_of(
+    st.builds(Timestamp, seconds=st.integers(-(2**63), 2**63 - 1), nanos=st.integers(-(2**31), 2**31 - 1)),
+    st.builds(job_pb2.Cron, expression=st.text(max_size=12), time_zone=st.text(max_size=5)),
+    st.builds(
+        job_pb2.Cron,
+        expression=st.lists(st.text("0123456789*/,-lw#?rh", min_size=1, max_size=4), min_size=5, max_size=6).map(
+            " ".join
+        ),
+    ),
+    st.builds(job_pb2.Interval, every=st.builds(Duration, seconds=st.integers(-(2**63), 2**63 - 1))),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(anything=ANY_JOB, schedule=ANY_SCHEDULE)
+def test_whatever_is_sent_yields_a_command_or_a_typed_error_with_a_field(
+    anything: job_pb2.Job, schedule: Timestamp | job_pb2.Cron | job_pb2.Interval
+) -> None:
+    names = {Timestamp: "run_at", job_pb2.Cron: "cron", job_pb2.Interval: "interval"}
+    getattr(anything, names[type(schedule)]).CopyFrom(schedule)
+    refused: RaftschedError | None = None
+    try:
+        command = create(anything)
+    except RaftschedError as error:
+        refused = error
+    if refused is None:
+        assert command_pb2.CreateJobs.FromString(command.SerializeToString()) == command
+    else:
+        assert isinstance(refused, InvalidField | NotImplementedField)
+        assert refused.field.startswith("jobs[0].")
