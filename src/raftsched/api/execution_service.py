@@ -5,7 +5,7 @@ from raftsched.api.grpc_types import Context
 from raftsched.api.messages import dead_letter_message, execution_message, skipped_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
-from raftsched.api.validate import check_id, check_namespace
+from raftsched.api.validate import check_id, check_namespace, check_request_id
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ExecutionNotFound, InvalidField, JobNotFound
 from raftsched.model.limits import REPLAY_MAX_EXECUTIONS

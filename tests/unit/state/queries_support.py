@@ -73,7 +73,7 @@ class Rows:
         tail = rows.pack_job_tail(name, row.labels.items())
         if payload:
             self._put("payloads", keys.pack_id(self.jobs), payload)
-        self._put("jobs", keys.pack_id(self.jobs), rows.JOB.pack(*head, len(name.encode())) + tail[2:])
+        self._put("jobs", keys.pack_id(self.jobs), rows.JOB.pack(*head, len(name.encode())) + tail)
         return self.jobs
 
     def delete_job(self, job: int) -> None:
