@@ -3,9 +3,17 @@
     async with Client(["host:7101"]) as client:
         job = await client.create("reports.nightly", cron="0 2 * * *", time_zone="Europe/Berlin")
 
-`SyncClient` is the same for scripts without an event loop.
+`SyncClient` is the same for scripts without an event loop. A worker:
+
+    app = Worker(["host:7101"])
+
+    @app.handler("reports.nightly")
+    async def nightly(context, payload): ...
+
+    app.run()
 """
 
+from raftsched.client.context import Context, ExecutionStopped, PermanentError, StopReason
 from raftsched.client.errors import (
     ClientClosed,
     DeadlineExceeded,
@@ -48,17 +56,20 @@ from raftsched.client.values import (
     SkipReason,
     WorkerStatus,
 )
+from raftsched.client.worker import Worker, WorkerStats
 
 __all__ = [
     "CatchUpPolicy",
     "Client",
     "ClientClosed",
     "ClusterStatus",
+    "Context",
     "DeadLetter",
     "DeadlineExceeded",
     "Execution",
     "ExecutionNotFound",
     "ExecutionState",
+    "ExecutionStopped",
     "FieldViolation",
     "IdempotencyConflict",
     "InvalidField",
@@ -79,13 +90,17 @@ __all__ = [
     "OutcomeUnknown",
     "OverlapPolicy",
     "Overloaded",
+    "PermanentError",
     "QueueStatus",
     "RaftschedError",
     "RetryPolicy",
     "SkipReason",
     "SkippedOccurrence",
+    "StopReason",
     "SyncClient",
     "Unavailable",
     "UnknownName",
+    "Worker",
+    "WorkerStats",
     "WorkerStatus",
 ]

@@ -43,6 +43,15 @@ _FIRST_ATTEMPT_S = 3.0
 _SIT_OUT_S = 1.0
 
 
+def open_channel(
+    address: str, credentials: grpc.ChannelCredentials | None, *options: tuple[str, Any]
+) -> grpc.aio.Channel:
+    """A channel to one node; encrypted when there are credentials."""
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=(*CHANNEL_OPTIONS, *options))
+    return grpc.aio.secure_channel(address, credentials, options=(*CHANNEL_OPTIONS, *options))
+
+
 class Stubs:
     """The unary services of one node."""
 
@@ -50,9 +59,9 @@ class Stubs:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
-        self.jobs: Any = JobServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.executions: Any = ExecutionServiceStub(channel)  # type: ignore[no-untyped-call]
-        self.cluster: Any = ClusterServiceStub(channel)  # type: ignore[no-untyped-call]
+        self.jobs: Any = JobServiceStub(channel)
+        self.executions: Any = ExecutionServiceStub(channel)
+        self.cluster: Any = ClusterServiceStub(channel)
 
 
 class _Node:
@@ -63,16 +72,17 @@ class _Node:
         self.stubs: Stubs | None = None
         self.sits_out_until_s = 0.0
 
-    def open(self) -> Stubs:
+    def open(self, credentials: grpc.ChannelCredentials | None) -> Stubs:
         if self.stubs is None:
-            self.stubs = Stubs(grpc.aio.insecure_channel(self.address, options=CHANNEL_OPTIONS))
+            self.stubs = Stubs(open_channel(self.address, credentials))
         return self.stubs
 
 
 class ChannelPool:
     """Channels to the nodes at `addresses` ("host:port"), opened when first used, on the running event loop."""
 
-    def __init__(self, addresses: Sequence[str]) -> None:
+    def __init__(self, addresses: Sequence[str], credentials: grpc.ChannelCredentials | None = None) -> None:
+        self._credentials = credentials
         self._nodes = [_Node(address) for address in checked_addresses(addresses)]
         # Processes that start together should not all begin with the same node.
         self._next = random.randrange(len(self._nodes))
@@ -132,7 +142,7 @@ class ChannelPool:
         if self._closed:
             raise ClientClosed
         try:
-            return await method(node.open())(request, timeout=timeout_s)
+            return await method(node.open(self._credentials))(request, timeout=timeout_s)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             # Closing a channel cancels its calls; only a cancelled task may end in CancelledError.

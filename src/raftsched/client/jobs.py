@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import grpc
+
 from raftsched.client import convert
 from raftsched.client.channels import ChannelPool, Stubs
 from raftsched.client.errors import RaftschedError
@@ -41,12 +43,20 @@ class Client:
     Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same
     request_id each time, so it is carried out once. Reads see what this client wrote before, whichever node answers;
     `linearizable=True` makes them see what anyone wrote. Every method may raise a RaftschedError.
+    Without `credentials` connections are not encrypted.
 
     Use it as an async context manager, or close it.
     """
 
-    def __init__(self, addresses: Sequence[str], namespace: str = "default", *, timeout_s: float = 30.0) -> None:
-        self._pool = ChannelPool(addresses)
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        namespace: str = "default",
+        *,
+        timeout_s: float = 30.0,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        self._pool = ChannelPool(addresses, credentials)
         self.namespace = namespace
         self._timeout_s = timeout_s
         # The highest Raft index in any answer: reads ask for at least that.

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import grpc
+
 from raftsched.client.errors import ClientClosed
 from raftsched.client.jobs import Client
 
@@ -55,9 +57,16 @@ class SyncClient:
     Use it as a context manager, or close it.
     """
 
-    def __init__(self, addresses: Sequence[str], namespace: str = "default", *, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[str],
+        namespace: str = "default",
+        *,
+        timeout_s: float = 30.0,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
         # Made here so that bad arguments raise before there is a thread; its channels open on the loop, at first use.
-        self._client = Client(addresses, namespace, timeout_s=timeout_s)
+        self._client = Client(addresses, namespace, timeout_s=timeout_s, credentials=credentials)
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._closed = False
