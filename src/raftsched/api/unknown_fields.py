@@ -7,8 +7,19 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from raftsched.model.errors import InvalidField
 
 
-def refuse_unknown_fields(message: Message, path: str = "") -> None:
+def refuse_unknown_fields(request: Message) -> None:
     """Raises InvalidField, naming the message that holds the unknown field; the request itself is "request"."""
+    # protobuf drops unknown fields wherever they are in one call: what is lost shows in the size.
+    known = type(request)()
+    known.CopyFrom(request)
+    known.DiscardUnknownFields()
+    if known.ByteSize() != request.ByteSize():
+        _name_unknown_field(request, "")
+        raise InvalidField("It holds a field that is not known to this version of the server.", field="request")
+
+
+def _name_unknown_field(message: Message, path: str) -> None:
+    """Raises InvalidField for the first one it finds."""
     unknown = UnknownFieldSet(message)
     if len(unknown):
         number = str(unknown[0].field_number)
@@ -21,11 +32,11 @@ def refuse_unknown_fields(message: Message, path: str = "") -> None:
         inner = f"{path}.{field.name}" if path else field.name
         if field.is_repeated:
             for position, item in enumerate(value):
-                refuse_unknown_fields(item, f"{inner}[{position}]")
+                _name_unknown_field(item, f"{inner}[{position}]")
         else:
-            refuse_unknown_fields(value, inner)
+            _name_unknown_field(value, inner)
 
 
 def _is_map(field: FieldDescriptor) -> bool:
-    """Maps of this API have plain values; entries are no place for fields that mean something."""
+    """Maps of this API have plain values."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
