@@ -1,0 +1,124 @@
+"""Elections: who may ask for votes, who may give one, and what a pre-vote spares a healthy leader."""
+
+import logging
+from typing import Any
+
+from raftsched.internal.v1 import peer_pb2
+from raftsched.raft.replica_core import ReplicaCore
+
+logger = logging.getLogger(__name__)
+
+
+class Elections(ReplicaCore):
+    def __init__(self, *args: Any) -> None:
+        # Sets of voters, not counts: a vote that arrives twice is one vote.
+        self._pre_votes: set[int] = set()
+        self._votes: set[int] = set()
+        super().__init__(*args)
+
+    def _tick_election(self, now_s: float) -> None:
+        if self.is_leader or now_s < self._SyncObj__raftElectionDeadline:
+            return
+        self._reset_election_deadline()
+        if not self._may_campaign():
+            return
+        if self.leader_id is not None or self._is_candidate:
+            self._become_follower(self.term, None, "election timeout")
+        self._pre_votes = {self.node_id}
+        self._ask_for_votes(pre_vote=True, for_term=self.term + 1, transfer=False)
+        if len(self._pre_votes) >= self._quorum:
+            self._start_election(transfer=False)
+
+    def _may_campaign(self) -> bool:
+        """Not while this node could not apply what it would lead, and not with a log that may have lost entries:
+        only where no log has any yet, at a cluster's first start, is an empty one as good as the others."""
+        return not self._needs_snapshot and (self._log.joined or self._log.last_index == 0)
+
+    def _start_election(self, *, transfer: bool) -> None:
+        self._pre_votes.clear()
+        self._SyncObj__setCurrentTerm(self.term + 1, self.node_id)
+        self._set_role_candidate()
+        self._on_leader_changed()
+        self._reset_election_deadline()
+        logger.info("asking for votes", extra={"term": self.term, "last_index": self._log.last_index})
+        self._votes = {self.node_id}
+        self._ask_for_votes(pre_vote=False, for_term=self.term, transfer=transfer)
+        if len(self._votes) >= self._quorum:
+            self._SyncObj__onBecomeLeader()
+
+    def _ask_for_votes(self, *, pre_vote: bool, for_term: int, transfer: bool) -> None:
+        request = peer_pb2.VoteRequest(
+            pre_vote=pre_vote,
+            for_term=for_term,
+            last_index=self._log.last_index,
+            last_term=self._log.last_term,
+            transfer=transfer,
+        )
+        for peer in self._peer_ids:
+            # It tells of the log's end, and a real one of the vote for itself.
+            self._send_when_durable(peer, vote_request=request)
+
+    def _on_vote_request(self, peer: int, request: peer_pb2.VoteRequest) -> None:
+        granted = self._would_vote(request)
+        if not request.pre_vote:
+            if request.for_term > self.term and not self._follows_live_leader(request):
+                self._become_follower(request.for_term, None, f"node {peer} asks for votes")
+            granted = (
+                granted
+                and request.for_term == self.term
+                and not self.is_leader
+                and self._SyncObj__votedForNodeId in (None, peer)
+            )
+            if granted:
+                self._SyncObj__setCurrentTerm(self.term, peer)
+                self._reset_election_deadline()
+                logger.info("voted", extra={"term": self.term, "candidate": peer})
+        self._send_when_durable(
+            peer,
+            vote_reply=peer_pb2.VoteReply(pre_vote=request.pre_vote, for_term=request.for_term, granted=granted),
+        )
+
+    def _would_vote(self, request: peer_pb2.VoteRequest) -> bool:
+        log = self._log
+        if request.for_term < self.term or (request.pre_vote and request.for_term == self.term):
+            return False
+        if self._follows_live_leader(request):
+            return False
+        # A disk that came back empty may have held entries that count as committed: until a leader has filled it
+        # again, its vote could elect a node without them.
+        if not log.joined and request.last_index > 0:
+            return False
+        return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
+
+    def _follows_live_leader(self, request: peer_pb2.VoteRequest) -> bool:
+        """A node that is cut off and returns must not depose a leader that a majority hears."""
+        if request.transfer:
+            return False
+        alive_since = self._clock.monotonic() - self._config.election_timeout_min_ms / 1000
+        return self.is_leader or (self.leader_id is not None and self._leader_heard_s > alive_since)
+
+    def _on_vote_reply(self, peer: int, reply: peer_pb2.VoteReply) -> None:
+        if not reply.granted:
+            return
+        if reply.pre_vote:
+            # Empty unless this node is asking now.
+            if reply.for_term == self.term + 1 and self._pre_votes:
+                self._pre_votes.add(peer)
+                if len(self._pre_votes) >= self._quorum:
+                    self._start_election(transfer=False)
+        elif self._is_candidate and reply.for_term == self.term:
+            self._votes.add(peer)
+            if len(self._votes) >= self._quorum:
+                self._SyncObj__onBecomeLeader()
+
+    def _on_timeout_now(self, peer: int) -> None:
+        if peer == self.leader_id and not self.is_leader and self._may_campaign():
+            logger.info("taking over leadership on request", extra={"term": self.term, "leader": peer})
+            self._start_election(transfer=True)
+
+    def _become_follower(self, term: int, leader: int | None, reason: str) -> None:
+        self._pre_votes.clear()
+        super()._become_follower(term, leader, reason)
+
+    def _SyncObj__onBecomeLeader(self) -> None:
+        raise NotImplementedError

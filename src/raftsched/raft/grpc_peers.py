@@ -1,0 +1,222 @@
+"""The way to the other nodes over gRPC: one stream out and one in for each, on the event loop; Raft stays outside.
+
+The core thread calls `send`, `flush` and `send_report`; everything that comes from the loop reaches it through the
+callable `deliver`, which must run what it is given on the core thread, in order.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import grpc
+
+from raftsched.internal.v1 import peer_pb2, peer_pb2_grpc
+from raftsched.raft.peer_link import MAX_MESSAGE_BYTES, PeerLink
+from raftsched.raft.ports import PeerNode, PeerTransport
+
+logger = logging.getLogger(__name__)
+
+# For a server that PeerService is added to, beside its own.
+SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+)
+
+HELLO_TIMEOUT_S = 5.0
+# What a read yields when the stream has ended.
+_EOF: object = grpc.aio.EOF  # type: ignore[attr-defined]
+# Messages of one peer that the core thread has not taken yet; above this the stream is not read.
+INBOUND_MAX_BYTES = 64 << 20
+
+
+class GrpcPeers(PeerTransport):
+    """Made anywhere; `add_to_server`, `start` and `stop` on the event loop. Until started every peer is unreachable."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        peers: Mapping[int, str],
+        cluster_id: str,
+        deliver: Callable[[Callable[[], None]], None],
+        on_report: Callable[[int, bytes], None] | None = None,
+        credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        """`peers`: "host:port" by node id, this node may be among them. `on_report(node, data)` is called on the
+        core thread. Without `credentials` nothing is encrypted and nobody authenticated."""
+        super().__init__()
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._deliver = deliver
+        self._on_report = on_report
+        self._nodes = {number: PeerNode(number) for number in peers if number != node_id}
+        # On the core thread: who is believed to be reachable, and what goes to the loop with the next flush.
+        self._connected: set[int] = set()
+        self._outbox: list[tuple[int, peer_pb2.PeerMessage]] = []
+        # On the loop.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inbound: dict[int, _Inbound] = {}
+        self._refused: set[str] = set()
+        self._links = {
+            number: PeerLink(
+                node_id=node_id,
+                to=number,
+                address=address,
+                cluster_id=cluster_id,
+                credentials=credentials,
+                on_up=partial(self._deliver_up, number),
+                on_down=partial(self._deliver_down, number),
+            )
+            for number, address in peers.items()
+            if number != node_id
+        }
+
+    # --- on the event loop ------------------------------------------------------------------------------------------
+
+    def add_to_server(self, server: grpc.aio.Server) -> None:
+        peer_pb2_grpc.add_PeerServiceServicer_to_server(_PeerService(self), server)
+
+    async def start(self) -> None:
+        """Connects to the peers, and again whenever a connection is lost."""
+        self._loop = asyncio.get_running_loop()
+        for link in self._links.values():
+            link.start()
+
+    async def stop(self) -> None:
+        self._loop = None
+        for link in self._links.values():
+            await link.stop()
+
+    def _deliver_up(self, number: int) -> None:
+        self._deliver(partial(self._up, number))
+
+    def _deliver_down(self, number: int) -> None:
+        self._deliver(partial(self._down, number))
+
+    def _enqueue(self, batch: list[tuple[int, peer_pb2.PeerMessage]]) -> None:
+        for number, message in batch:
+            self._links[number].put(message)
+
+    async def serve(self, context: Any) -> None:
+        """One incoming stream, until it ends."""
+        hello = await self._hello(context)
+        node = self._nodes[hello.node]
+        loop = asyncio.get_running_loop()
+        inbound = self._inbound[hello.node] = _Inbound(loop)
+        await context.write(peer_pb2.PeerMessage(welcome=peer_pb2.Welcome(node=self._node_id)))
+        logger.info("peer connected to this node", extra={"node": hello.node})
+        while (message := await context.read()) is not _EOF:
+            if self._inbound[hello.node] is not inbound:
+                # The peer has connected anew. What it said before must not come after what it says now.
+                await context.abort(grpc.StatusCode.ABORTED, "superseded by a newer stream of the same node")
+            size = message.ByteSize()
+            self._deliver(partial(self._take, node, message, inbound, size))
+            await inbound.put(size)
+
+    async def _hello(self, context: Any) -> peer_pb2.Hello:
+        try:
+            first = await asyncio.wait_for(context.read(), HELLO_TIMEOUT_S)
+        except TimeoutError:
+            first = None
+        hello = first.hello if isinstance(first, peer_pb2.PeerMessage) and first.HasField("hello") else None
+        problem = None
+        if hello is None:
+            problem = "the stream did not begin with Hello"
+        elif hello.cluster != self._cluster_id:
+            problem = f"node {hello.node} is of cluster {hello.cluster!r}, this one of {self._cluster_id!r}"
+        elif hello.node not in self._nodes:
+            problem = f"node {hello.node} is no other member of this cluster"
+        elif hello.to != self._node_id:
+            problem = f"node {hello.node} wanted to reach node {hello.to}, this is {self._node_id}"
+        if problem is not None:
+            # Once for each kind: whoever is refused tries again and again.
+            level = logging.DEBUG if problem in self._refused else logging.WARNING
+            if len(self._refused) < 1_000:
+                self._refused.add(problem)
+            logger.log(level, "refused a peer: %s", problem, extra={"peer": context.peer()})
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, problem)
+        assert hello is not None
+        return hello
+
+    # --- on the core thread -----------------------------------------------------------------------------------------
+
+    def send(self, node: PeerNode, message: peer_pb2.PeerMessage) -> bool:
+        if node.number not in self._connected:
+            return False
+        self._outbox.append((node.number, message))
+        return True
+
+    def flush(self) -> None:
+        """Hands everything to the loop in one call."""
+        if not self._outbox:
+            return
+        batch, self._outbox = self._outbox, []
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._enqueue, batch)
+
+    def send_report(self, node_id: int, data: bytes) -> bool:
+        """Sends bytes to another node's `on_report`. They arrive once or not at all. False: not now."""
+        sent = self.send(self._nodes[node_id], peer_pb2.PeerMessage(report=data))
+        self.flush()
+        return sent
+
+    def _up(self, number: int) -> None:
+        self._connected.add(number)
+        logger.info("connected to peer", extra={"node": number})
+        self._onNodeConnected(self._nodes[number])
+
+    def _down(self, number: int) -> None:
+        self._connected.discard(number)
+        logger.info("lost connection to peer", extra={"node": number})
+        self._onNodeDisconnected(self._nodes[number])
+
+    def _take(self, node: PeerNode, message: peer_pb2.PeerMessage, inbound: "_Inbound", size: int) -> None:
+        inbound.taken(size)
+        if not message.HasField("report"):
+            self._onMessageReceived(node, message)
+        elif self._on_report is not None:
+            self._on_report(node.number, message.report)
+
+
+class _Inbound:
+    """Counts what the loop has handed over and the core thread has taken, and slows the stream to that."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._room = asyncio.Event()
+        self._put = 0
+        self._taken = 0
+        self._is_waiting = False
+
+    async def put(self, size: int) -> None:
+        """On the loop: waits while too much is on its way."""
+        self._put += size
+        while self._put - self._taken > INBOUND_MAX_BYTES:
+            self._room.clear()
+            # Set before the second look: either that look sees what was taken, or the taker sees this.
+            self._is_waiting = True
+            if self._put - self._taken > INBOUND_MAX_BYTES:
+                await self._room.wait()
+            self._is_waiting = False
+
+    def taken(self, size: int) -> None:
+        """On the core thread."""
+        self._taken += size
+        if self._is_waiting and self._put - self._taken <= INBOUND_MAX_BYTES and not self._loop.is_closed():
+            self._is_waiting = False
+            self._loop.call_soon_threadsafe(self._room.set)
+
+
+class _PeerService(peer_pb2_grpc.PeerServiceServicer):
+    def __init__(self, peers: GrpcPeers) -> None:
+        self._peers = peers
+
+    async def Exchange(self, request_iterator: Any, context: Any) -> None:  # noqa: ARG002  read through the context
+        await self._peers.serve(context)
