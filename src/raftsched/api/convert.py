@@ -246,9 +246,7 @@ def _refuse_fields(job: job_pb2.Job) -> None:
 
 def _refuse_far_future(time_ms: int, now_ms: int, field: str) -> None:
     if time_ms > now_ms + limits.HORIZON_MS:
-        raise InvalidField(
-            f"more than {validate.span_text(limits.HORIZON_MS)} from now; are its seconds milliseconds?", field=field
-        )
+        raise InvalidField(f"more than {validate.span_text(limits.HORIZON_MS)} from now", field=field)
 
 
 def _no_schedule(kind: str | None) -> RaftschedError:

@@ -141,7 +141,8 @@ def timestamp_ms(timestamp: Timestamp, field: str) -> int:
     seconds, nanos = timestamp.seconds, timestamp.nanos
     if not (_TIMESTAMP_MIN_S <= seconds <= _TIMESTAMP_MAX_S and 0 <= nanos <= _NANOS_MAX):
         raise InvalidField(
-            "not a valid Timestamp: seconds in the years 1–9999 and nanos in 0–999,999,999 are right", field=field
+            "not a valid Timestamp: seconds (not milliseconds) of the years 1–9999, nanos in 0–999,999,999 are right",
+            field=field,
         )
     return seconds * 1000 - (-nanos // _NANOS_PER_MS)
 

@@ -41,7 +41,7 @@ MAX_BACKOFF_DEFAULT_MS = HOUR_MS
 # A job whose next attempt is further away than this has been forgotten, not delayed.
 BACKOFF_MAX_MS = 30 * DAY_MS
 MULTIPLIER_DEFAULT = 2.0
-# At 100, the third attempt already comes 10,000 times later than the second.
+# At 100, the third delay is already 10,000 times the first.
 MULTIPLIER_MAX = 100.0
 
 # A worker has to hold its lease all the while; a longer process is a service, not a job.
@@ -51,10 +51,8 @@ JITTER_MAX_MS = HOUR_MS
 # Sub-second scheduling is out of scope.
 INTERVAL_MIN_MS = SECOND_MS
 INTERVAL_MAX_MS = 10 * YEAR_MS
-# A run_at further away is a mistake in its unit (milliseconds taken for seconds end up there) more often than a plan.
+# A run_at further away is more often a mistake than a plan.
 HORIZON_MS = 100 * YEAR_MS
-# protobuf Timestamp ends with the year 9999.
-TIMESTAMP_MAX_MS = 253_402_300_799_999
 # Cron expressions with every minute of an hour listed are under 200 characters a field.
 CRON_MAX_LENGTH = 1_000
 # The longest name in the tz database has 32 characters.
@@ -72,10 +70,3 @@ PAGE_TOKEN_MAX_LENGTH = 1_024
 REPLAY_MAX_EXECUTIONS = 1_000
 
 SESSION_QUEUES_MAX = 64
-# Items in one message of a worker; one message must not hold up the streams of the others.
-STREAM_ITEMS_MAX = 10_000
-# Leases listed in one message: each stands for a block, so fewer are needed.
-STREAM_TOKENS_MAX = 10_000
-# How far a Credit may run ahead of what was sent: more than a worker can hold in memory serves nobody.
-CREDIT_WINDOW_MAX = 100_000
-UINT64_MAX = (1 << 64) - 1

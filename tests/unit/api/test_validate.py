@@ -19,7 +19,6 @@ from raftsched.api.validate import (
     timestamp_ms,
 )
 from raftsched.model.errors import InvalidField, ProtocolViolation
-from raftsched.model.limits import TIMESTAMP_MAX_MS
 from raftsched.v1 import job_pb2, worker_pb2
 
 
@@ -98,7 +97,7 @@ def test_a_good_hello_is_accepted() -> None:
     check_hello(worker_pb2.Hello(worker="host-1/4711", queues=["default", "slow"]))
 
 
-@given(time_ms=st.integers(-62_135_596_800_000, TIMESTAMP_MAX_MS))
+@given(time_ms=st.integers(-62_135_596_800_000, 253_402_300_799_999))
 def test_milliseconds_survive_the_way_to_a_timestamp_and_back(time_ms: int) -> None:
     assert timestamp_ms(timestamp(time_ms), "t") == time_ms
 
