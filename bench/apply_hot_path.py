@@ -96,9 +96,7 @@ def create_command(
         ticks_ms = [START_MS + 60_000 * number for number in range(1, 65)] if expression else []
         create.schedules.add(schedule=schedule.SerializeToString(), ticks_ms=ticks_ms)
     for number in range(count):
-        create.jobs.add(
-            profile=number % profiles, schedule=int(recurring), due_ms=START_MS + 60_000, payload=payload
-        )
+        create.jobs.add(profile=number % profiles, schedule=int(recurring), due_ms=START_MS + 60_000, payload=payload)
     return create
 
 

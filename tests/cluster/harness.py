@@ -92,7 +92,7 @@ class Cluster:
 
     def start_worker(self, name: str, *options: str) -> Process:
         command = [sys.executable, "-m", "raftsched.cli.main", "worker", self._worker_app, f"--name={name}", *options]
-        command += [f"--server={address}" for address in self.addresses.values()]
+        command += [f"--node={address}" for address in self.addresses.values()]
         worker = Process(name, command, self.folder / "logs" / f"{name}.log", {FOLDER_VARIABLE: str(self.runs_folder)})
         self.workers[name] = worker
         worker.start()
