@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+import grpc
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP, UNAVAILABLE
@@ -57,7 +58,7 @@ def status(connection: Connection) -> None:
     """
     with connection.client() as client:
         first = client.status()
-    answers = ask_nodes(first)
+        answers = _ask_nodes(first, connection.credentials())
     # Of those that answered, the one that knows most.
     best = max((one.status for one in answers if one.status), key=_knowledge, default=first)
     if connection.as_json:
@@ -70,10 +71,11 @@ def status(connection: Connection) -> None:
         raise SystemExit(1)
 
 
-def ask_nodes(known: ClusterStatus) -> list[NodeAnswer]:
+def _ask_nodes(known: ClusterStatus, credentials: grpc.ChannelCredentials | None) -> list[NodeAnswer]:
     """Asks every node that `known` lists, by the addresses it lists."""
     answers = []
-    with SyncClient([one.address for one in known.nodes], timeout_s=_NODE_TIMEOUT_S) as client:
+    addresses = [one.address for one in known.nodes]
+    with SyncClient(addresses, timeout_s=_NODE_TIMEOUT_S, credentials=credentials) as client:
         for one in sorted(known.nodes, key=lambda node: node.id):
             try:
                 answers.append(NodeAnswer(one.id, one.address, client.status(one.address), ""))

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+import grpc
 
-from raftsched.cli.failures import reported
+from raftsched.cli.failures import USAGE, Failure, reported
 from raftsched.cli.values import ADDRESS, DURATION
 from raftsched.client import SyncClient
+from raftsched.node.config import TlsFiles
 
 DEFAULT_NODES = ("127.0.0.1:7101", "127.0.0.1:7102", "127.0.0.1:7103")
 DEFAULT_TIMEOUT_MS = 10_000
@@ -23,18 +25,41 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach the cluster, and how to answer."""
+    """How to reach the cluster, and how to answer. `nodes` is empty when none were named."""
 
-    nodes: tuple[str, ...] = DEFAULT_NODES
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    nodes: tuple[str, ...] = ()
+    timeout_ms: int | None = None
     as_json: bool = False
+    tls: TlsFiles | None = None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The nodes that were named, else those of `raftsched dev`."""
+        return self.nodes or DEFAULT_NODES
+
+    def credentials(self) -> grpc.ChannelCredentials | None:
+        """What nodes that speak TLS ask for. Raises Failure for a file that cannot be read."""
+        if self.tls is None:
+            return None
+        try:
+            authority, key, certificate = (
+                path.read_bytes() for path in (self.tls.authority, self.tls.key, self.tls.certificate)
+            )
+        except OSError as error:
+            raise Failure(f"{error.filename}: {error.strerror}", exit_code=USAGE) from error
+        return grpc.ssl_channel_credentials(authority, key, certificate)
 
     @contextmanager
     def client(self, namespace: str = "") -> Iterator[SyncClient]:
         """A client for the time of a command; its errors end the command with a message and an exit code."""
         with (
-            reported(as_json=self.as_json),
-            SyncClient(self.nodes, namespace or "default", timeout_s=self.timeout_ms / 1000) as client,
+            reported(as_json=self.as_json, nodes=self.addresses),
+            SyncClient(
+                self.addresses,
+                namespace or "default",
+                timeout_s=(DEFAULT_TIMEOUT_MS if self.timeout_ms is None else self.timeout_ms) / 1000,
+                credentials=self.credentials(),
+            ) as client,
         ):
             yield client
 
@@ -70,12 +95,13 @@ def node_option(function: F, *, envvar: str | None = None) -> F:
 
 
 def chosen_connection(nodes: tuple[str, ...] = (), timeout_ms: int | None = None, as_json: bool = False) -> Connection:
-    """What a command's own options say, over what was said before the command, over the defaults."""
-    general = click.get_current_context().find_root().obj or Connection()
+    """What a command's own options say, over what was said before the command."""
+    general: Connection = click.get_current_context().find_root().obj or Connection()
     return Connection(
-        nodes=nodes or general.nodes or DEFAULT_NODES,
+        nodes=nodes or general.nodes,
         timeout_ms=general.timeout_ms if timeout_ms is None else timeout_ms,
         as_json=as_json or general.as_json,
+        tls=general.tls,
     )
 
 

@@ -1,7 +1,7 @@
 """How commands end: exit codes, and errors as people and programs read them on standard error."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -70,13 +70,16 @@ class Failure(Exception):
         super().__init__(message)
 
 
-def failure_of(error: errors.RaftschedError) -> Failure:
-    """An error of the client, with its exit code and what to do about it."""
+def failure_of(error: errors.RaftschedError, nodes: Sequence[str] = ()) -> Failure:
+    """An error of the client, with its exit code and what to do about it. `nodes` are those that were asked."""
     exit_code = next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), ERROR)
     advice = _ADVICE.get(error.reason, "")
     if error.reason in {"OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED"} and error.request_id:
         advice = f"repeat the command with --request-id {error.request_id}: it will not be done twice"
-    return Failure(error.message, exit_code=exit_code, reason=error.reason, field=error.field, advice=advice)
+    message = error.message
+    if error.reason == "UNAVAILABLE":
+        message = f"no node answers at {', '.join(nodes)} ({message})"
+    return Failure(message, exit_code=exit_code, reason=error.reason, field=error.field, advice=advice)
 
 
 def as_document(failure: Failure) -> dict[str, Any]:
@@ -98,11 +101,11 @@ def report(failure: Failure, *, as_json: bool) -> NoReturn:
 
 
 @contextmanager
-def reported(*, as_json: bool) -> Iterator[None]:
-    """Turns failures and the client's errors inside into a message and an exit code."""
+def reported(*, as_json: bool, nodes: Sequence[str] = ()) -> Iterator[None]:
+    """Turns failures, and the errors of a client of `nodes`, into a message and an exit code."""
     try:
         yield
     except errors.RaftschedError as error:
-        report(failure_of(error), as_json=as_json)
+        report(failure_of(error, nodes), as_json=as_json)
     except Failure as failure:
         report(failure, as_json=as_json)

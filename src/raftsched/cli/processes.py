@@ -26,7 +26,9 @@ class Child:
         self.name = name
         self.log_path = log_path
         self._command = [sys.executable, "-m", "raftsched.cli.main", *arguments]
-        self._environment = {**os.environ, **(environment or {})}
+        # What the user set for other clusters is not for this one.
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAFTSCHED_")}
+        self._environment = {**inherited, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
 

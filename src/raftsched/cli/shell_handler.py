@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raftsched.cli.shell_command import UserRefused, account_for, run_command
-from raftsched.client.context import Context
+from raftsched.client import Context
 from raftsched.client.failures import PlainFailure
 
 SHELL_HANDLER = "shell.run"
