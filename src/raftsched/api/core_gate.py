@@ -4,6 +4,7 @@ import asyncio
 
 from raftsched.api.grpc_types import Context
 from raftsched.api.ports import Core
+from raftsched.api.shared_barrier import SharedBarrier
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import NodeDiverged, ReadTimeout
 from raftsched.state.results import Rejected, Result
@@ -20,6 +21,7 @@ class CoreGate:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._barrier = SharedBarrier(core.read_barrier)
         # The state at this index holds everything this node has answered a mutation with.
         self._answered_index = 0
 
@@ -51,7 +53,7 @@ class CoreGate:
         try:
             async with asyncio.timeout(remaining_s(context)):
                 if options.linearizable:
-                    index = max(index, await self._core.read_barrier())
+                    index = max(index, await self._barrier.index())
                 if self._core.machine.committed_index < index:
                     await self._core.committed(index)
         except TimeoutError:

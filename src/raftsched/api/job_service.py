@@ -22,7 +22,7 @@ from raftsched.model.errors import (
     RaftschedError,
     ReadTimeout,
 )
-from raftsched.model.limits import BATCH_MAX_JOBS
+from raftsched.model.limits import BATCH_MAX_BYTES, BATCH_MAX_JOBS
 from raftsched.state.queries import DEFAULT_NAME, JobFilter, JobRecord, find_job_by_name, get_job
 from raftsched.state.queries_handlers import HandlerNames
 from raftsched.state.results import CancelNeedsWorker, JobsCreated, KeyConflict
@@ -31,6 +31,8 @@ from raftsched.v1 import job_pb2, job_pb2_grpc
 
 # Requests from this size on are converted on another thread, so that the event loop can send heartbeats meanwhile.
 THREAD_FROM_JOBS = 50
+# Names and labels count too, not only payloads; the rest of BATCH_MAX_BYTES is for what the core adds to a command.
+COMMAND_MAX_BYTES = BATCH_MAX_BYTES - 1_024
 # How long a worker may take to say whether it has begun an execution.
 DROP_TIMEOUT_S = 2.0
 # An execution can change hands between the question to its worker and the answer; so often we ask the next one.
@@ -126,6 +128,13 @@ class JobService(job_pb2_grpc.JobServiceServicer):
             return create_jobs_command(jobs, request_id, self._wall_ms(), batch=batch)
 
         command = await asyncio.to_thread(convert) if len(jobs) >= THREAD_FROM_JOBS else convert()
+        if command.ByteSize() > COMMAND_MAX_BYTES:
+            raise InvalidField(
+                f"The request makes a log entry of {command.ByteSize():,} bytes; at most {COMMAND_MAX_BYTES:,} are"
+                " right: send it in several parts.",
+                field="jobs" if batch else "job",
+                limit=str(COMMAND_MAX_BYTES),
+            )
         result = await self._gate.submit(command, context, ops=len(jobs))
         if isinstance(result, KeyConflict):
             raise await self._conflict(jobs, result, context, batch=batch)

@@ -204,6 +204,22 @@ async def test_a_batch_of_a_wrong_size_is_refused(api: Api, count: int) -> None:
     assert (told.code, told.field) == (grpc.StatusCode.INVALID_ARGUMENT, "jobs")
 
 
+@pytest.mark.parametrize(
+    ("count", "job"),
+    [
+        (64, one_off(payload=bytes(256 * 1024))),
+        (10_000, one_off(labels={f"label-{number}": "v" * 200 for number in range(8)})),
+        (300, one_off(payload=bytes(200 * 1024))),
+    ],
+)
+async def test_a_batch_too_large_for_one_log_entry_is_refused(api: Api, count: int, job: job_pb2.Job) -> None:
+    async with refused() as told:
+        await api.jobs.BatchCreateJobs(job_pb2.BatchCreateJobsRequest(jobs=[job] * count))
+    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert told.field.startswith("jobs")
+    assert api.core.submitted == 0
+
+
 async def test_ten_thousand_jobs_go_in_at_once(api: Api) -> None:
     response = await api.jobs.BatchCreateJobs(job_pb2.BatchCreateJobsRequest(jobs=[one_off()] * BATCH_MAX_JOBS))
     assert len(set(response.job_ids)) == BATCH_MAX_JOBS

@@ -1,6 +1,8 @@
 """Health, reflection, ports and draining, seen from the other end of a real channel."""
 
 import asyncio
+import shutil
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from raftsched.api.server import ApiServer, Service
-from raftsched.v1 import cluster_pb2, job_pb2, worker_pb2, worker_pb2_grpc
+from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, worker_pb2, worker_pb2_grpc
 from tests.unit.api.support import Api, LocalCore, refused, running_api
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -135,6 +137,35 @@ async def test_a_port_in_use_is_an_error_that_names_it(tmp_path: Path) -> None:
     await other.drain(0)
     for core in (first, second):
         core.machine.close()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+async def test_with_a_certificate_only_encrypted_connections_are_served(tmp_path: Path) -> None:
+    key, certificate = make_certificate(tmp_path)
+    core = LocalCore(tmp_path)
+    credentials = grpc.ssl_server_credentials([(key, certificate)])
+    server = ApiServer(core, listen="localhost:0", credentials=credentials)
+    port = await server.start()
+    trusting = grpc.ssl_channel_credentials(certificate)
+    async with grpc.aio.secure_channel(f"localhost:{port}", trusting) as channel:
+        status = await cluster_pb2_grpc.ClusterServiceStub(channel).GetStatus(cluster_pb2.GetStatusRequest())
+        assert status.node == 1
+    async with grpc.aio.insecure_channel(f"localhost:{port}") as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await cluster_pb2_grpc.ClusterServiceStub(channel).GetStatus(cluster_pb2.GetStatusRequest(), timeout=5)
+    assert caught.value.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+    await server.drain(0)
+    core.machine.close()
+
+
+def make_certificate(folder: Path) -> tuple[bytes, bytes]:
+    """A key and a certificate for localhost that is its own authority."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-keyout", str(key), "-out", str(certificate), "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    subprocess.run(command, check=True, capture_output=True)
+    return key.read_bytes(), certificate.read_bytes()
 
 
 async def test_a_message_beyond_the_limit_is_refused_and_the_server_lives(api: Api) -> None:
