@@ -25,6 +25,7 @@ from raftsched.model.errors import NodeDiverged, NodeDraining, NoQuorum
 from raftsched.node.clock import SystemClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.divergence import DivergenceWatch
+from raftsched.raft.background import ThreadBackground
 from raftsched.raft.config import RaftConfig
 from raftsched.raft.grpc_peers import GrpcPeers
 from raftsched.raft.log import RaftLog
@@ -202,11 +203,12 @@ class Core:
         config.data_dir.mkdir(parents=True, exist_ok=True)
         self.store = Store(config.data_dir / "state")
         self.machine = Machine(self.store, node_id=config.node_id)
-        self._log = RaftLog(config.data_dir / "log")
+        flusher = ThreadBackground(self._wake, name="raftsched-log")
+        self._log = RaftLog(config.data_dir / "log", background=flusher)
         self._replica = Replica(
             RaftConfig(
                 node_id=config.node_id,
-                peers=dict(config.peers),
+                peers=config.peers,
                 log_keep_entries=config.log_keep_entries,
                 snapshot_dir=config.data_dir / "snapshots",
             ),
@@ -216,6 +218,7 @@ class Core:
             clock=self._clock,
             rng=random.Random(),
             on_effects=self._on_effects,
+            background=ThreadBackground(self._wake, name="raftsched-snapshots"),
         )
         self._pending = PendingTable(
             node_id=config.node_id, first_request=self._clock.wall_ms() << 20, propose=self._replica.propose
@@ -237,6 +240,10 @@ class Core:
         )
         self._wait_s = 0.0
         self._take_view()
+
+    def _wake(self) -> None:
+        """From a background thread: its work has ended, and the replica should look."""
+        self.post(_nothing)
 
     def _round(self) -> None:
         self._take_calls()
@@ -429,6 +436,10 @@ def _resolve(future: asyncio.Future[T], value: T) -> None:
     """Sets the result unless the waiter has given up."""
     if not future.done():
         future.set_result(value)
+
+
+def _nothing() -> None:
+    """Wakes the core thread."""
 
 
 def _run_all(calls: list[Callable[[], None]]) -> None:
