@@ -185,7 +185,7 @@ def test_cancel_of_a_leased_execution_asks_its_worker(calm_cluster: Cluster, str
     worker.credit(1)
     lease = worker.lease()
     request = job_pb2.CancelJobRequest(id=job_id, request_id=uuid.uuid4().hex)
-    call = calm_cluster.node(1).jobs.CancelJob.future(request, timeout=15)
+    call = calm_cluster.node(2).jobs.CancelJob.future(request, timeout=15)
     question = worker.receive("cancel_execution").cancel_execution
     assert question.token == lease.token
     assert question.question
@@ -198,3 +198,15 @@ def test_cancel_of_a_leased_execution_asks_its_worker(calm_cluster: Cluster, str
     else:
         assert call.result().job.state == job_pb2.JOB_STATE_CANCELLED
         assert list(worker.ack(lease.token, *lease.execution_ids).stale_execution_ids) == list(lease.execution_ids)
+
+
+def test_cancel_at_a_node_that_cannot_ask_the_worker_is_refused(calm_cluster: Cluster, streams: ExitStack) -> None:
+    queue, (job_id,) = queued_jobs(calm_cluster)
+    worker = streams.enter_context(RawWorker(calm_cluster.node(2)))
+    worker.hello("elsewhere", queue)
+    worker.credit(1)
+    lease = worker.lease()
+    with pytest.raises(grpc.RpcError) as refused:
+        calm_cluster.api.cancel(job_id, calm_cluster.node(1))
+    assert error_of(refused.value)[:2] == (grpc.StatusCode.FAILED_PRECONDITION, "JOB_RUNNING")
+    assert not worker.ack(lease.token, *lease.execution_ids).stale_execution_ids
