@@ -78,6 +78,11 @@ class CallInterceptor(Interceptor):
             response_serializer=handler.response_serializer,
         )
 
+    @property
+    def calls(self) -> int:
+        """Counted calls under way."""
+        return self._calls
+
     def enter_call(self) -> None:
         if self._calls >= self._max_calls:
             raise TooManyRequests(limit=str(self._max_calls))

@@ -81,7 +81,7 @@ class Node:
             health = asyncio.create_task(self._follow_health(server))
             await self._wait_for_end()
             health.cancel()
-            await self._drain(server)
+            await self._drain(server, peers)
         finally:
             await peers.stop()
             await self._core.stop()
@@ -100,7 +100,8 @@ class Node:
             await server.set_serving(self._core.status().health == cluster_pb2.NODE_HEALTH_SERVING)
             await asyncio.sleep(HEALTH_EVERY_S)
 
-    async def _drain(self, server: ApiServer) -> None:
+    async def _drain(self, server: ApiServer, peers: GrpcPeers) -> None:
+        """Leadership and workers go to other nodes, calls under way are answered, then the peers are let go."""
         if self._core_gone.is_set():
             return
         logger.info("draining", extra={"grace_s": self._config.drain_grace_s})
@@ -109,7 +110,10 @@ class Node:
         self._workers.drain()
         await self._until(lambda: self._core.status().leader_id != self._config.node_id, HAND_OVER_S)
         await self._until(lambda: self._hub.stream_count == 0, self._config.drain_grace_s)
-        await server.drain(self._config.drain_grace_s)
+        refusing = asyncio.create_task(server.drain(self._config.drain_grace_s))
+        await self._until(lambda: server.calls_under_way == 0, self._config.drain_grace_s)
+        await peers.stop()
+        await refusing
         logger.info("drained")
 
     async def _until(self, condition: Callable[[], bool], at_most_s: float) -> None:

@@ -36,6 +36,8 @@ KEEPALIVE_TIMEOUT_MS = 5_000
 # Pings of a client that come faster than this end its connection with `too_many_pings`; half our own interval, so
 # that a client that uses the same interval, jitter included, is never near it.
 MIN_PING_INTERVAL_MS = KEEPALIVE_INTERVAL_MS // 2
+# As a string it is not called as in gRPC's headers, where the name has a RECV in it; an unknown name is ignored.
+MIN_PING_INTERVAL_OPTION = "grpc.http2.min_ping_interval_without_data_ms"
 
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -46,7 +48,7 @@ SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", MIN_PING_INTERVAL_MS),
+    (MIN_PING_INTERVAL_OPTION, MIN_PING_INTERVAL_MS),
 )
 
 
@@ -82,8 +84,9 @@ class ApiServer:
         self._credentials = credentials
         self._serving: bool | None = None
         self._health = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        self._interceptor = CallInterceptor()
         self._server = grpc.aio.server(
-            interceptors=[CallInterceptor()], options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS
+            interceptors=[self._interceptor], options=SERVER_OPTIONS, maximum_concurrent_rpcs=MAX_RPCS
         )
         all_services = (*_public_services(core, wall_ms), *services)
         for service in all_services:
@@ -119,6 +122,11 @@ class ApiServer:
         statuses = health_pb2.HealthCheckResponse
         for name in self._health_names:
             await self._health.set(name, statuses.SERVING if serving else statuses.NOT_SERVING)
+
+    @property
+    def calls_under_way(self) -> int:
+        """Unary calls of the public services."""
+        return self._interceptor.calls
 
     async def drain(self, grace_s: float) -> None:
         """Says NOT_SERVING, takes no new calls, lets those under way end within `grace_s`, cancels the rest.

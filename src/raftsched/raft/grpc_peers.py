@@ -62,6 +62,7 @@ class GrpcPeers(PeerTransport):
         # On the loop.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._inbound: dict[int, _Inbound] = {}
+        self._serving: set[asyncio.Task[None]] = set()
         self._refused: set[str] = set()
         self._links = {
             number: PeerLink(
@@ -89,7 +90,10 @@ class GrpcPeers(PeerTransport):
             link.start()
 
     async def stop(self) -> None:
+        """Ends every stream, those that the peers opened too."""
         self._loop = None
+        for stream in self._serving:
+            stream.cancel()
         for link in self._links.values():
             await link.stop()
 
@@ -103,8 +107,20 @@ class GrpcPeers(PeerTransport):
         for number, message in batch:
             self._links[number].put(message)
 
-    async def serve(self, context: Any) -> None:
-        """One incoming stream, until it ends."""
+    async def serve_until_stopped(self, context: Any) -> None:
+        """One incoming stream, until it ends or this node stops."""
+        stream = asyncio.create_task(self._serve(context))
+        self._serving.add(stream)
+        try:
+            await asyncio.wait([stream])
+            if stream.cancelled():
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "this node stops")
+            stream.result()
+        finally:
+            stream.cancel()
+            self._serving.discard(stream)
+
+    async def _serve(self, context: Any) -> None:
         hello = await self._hello(context)
         node = self._nodes[hello.node]
         loop = asyncio.get_running_loop()
@@ -219,4 +235,4 @@ class _PeerService(peer_pb2_grpc.PeerServiceServicer):
         self._peers = peers
 
     async def Exchange(self, request_iterator: Any, context: Any) -> None:  # noqa: ARG002  read through the context
-        await self._peers.serve(context)
+        await self._peers.serve_until_stopped(context)
