@@ -29,7 +29,8 @@ class Accepted:
     optional_targets_ms: Sequence[int] = ()
     # False: the create's outcome is unknown, so that every target is optional.
     confirmed: bool = True
-    # When a cancel was asked for and when it was confirmed, by the clock of the test.
+    # When a cancel was asked for and when it was confirmed, by the clock of the test. Targets from the first on are
+    # optional; those shortly before it that may have raced with it belong to the optional ones.
     cancel_requested_ms: int | None = None
     cancel_confirmed_ms: int | None = None
     # Reasons for which an occurrence may have been skipped instead.
@@ -214,12 +215,12 @@ class _JobCheck:
         self.allowance_ms = allowance_ms
         self.report = report
         self.possible = sorted({*job.targets_ms, *job.optional_targets_ms})
-        decided_before_ms = read_ms if job.cancel_requested_ms is None else min(read_ms, job.cancel_requested_ms)
+        cancelled_ms = read_ms if job.cancel_requested_ms is None else job.cancel_requested_ms
         self.occurrences = frozenset(self.possible)
         self.required = [
             target
             for target in sorted(set(job.targets_ms))
-            if job.confirmed and target + allowance_ms < decided_before_ms
+            if job.confirmed and target + allowance_ms < read_ms and target < cancelled_ms
         ]
 
     def check(self, lost_leases: int | None) -> None:

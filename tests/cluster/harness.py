@@ -163,6 +163,15 @@ class Cluster:
 
         until(equal, "all nodes have applied the same index")
 
+    def wait_caught_up(self) -> None:
+        """Waits until nothing that is due waits to be fired."""
+
+        def caught_up() -> bool:
+            status = self.statuses().get(self.leader())
+            return status is not None and not _is_behind(status)
+
+        until(caught_up, "what is due has fired")
+
     def wait_drained(self, deadline_s: float = 60.0) -> None:
         """Waits until nothing is due, ready or leased."""
 
@@ -170,7 +179,7 @@ class Cluster:
             status = self.statuses().get(self.leader())
             return (
                 status is not None
-                and not (status.HasField("oldest_due_time") and status.oldest_due_time.ToMilliseconds() <= now_ms())
+                and not _is_behind(status)
                 and not any(queue.ready for queue in status.queues)
                 and not any(worker.leased for worker in status.workers)
             )
@@ -184,3 +193,7 @@ class Cluster:
         """The end of every process's log, for the report of a failed test."""
         for process in self.processes:
             yield f"--- {process.name} (pid {process.pid}, {'alive' if process.alive else 'dead'})\n{process.tail()}"
+
+
+def _is_behind(status: cluster_pb2.GetStatusResponse) -> bool:
+    return status.HasField("oldest_due_time") and status.oldest_due_time.ToMilliseconds() <= now_ms()

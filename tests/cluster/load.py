@@ -38,5 +38,6 @@ def finish(ledger: Ledger, allowance_ms: int = ALLOWANCE_MS) -> None:
     ledger.cancel_recurring()
     ledger.cluster.wait_drained()
     report = ledger.check(allowance_ms)
+    print(report.summary())
     assert report.matched_by_run > 0
     ledger.cluster.wait_equal_digests()

@@ -123,7 +123,7 @@ def test_a_run_that_starts_after_a_confirmed_cancel_is_found() -> None:
 
 
 def test_a_run_that_raced_with_the_cancel_is_allowed_and_targets_after_it_are_not_required() -> None:
-    job = Accepted("a", [1_000, 3_000, 9_000], cancel_requested_ms=2_900, cancel_confirmed_ms=3_020)
+    job = Accepted("a", [1_000, 9_000], [3_000], cancel_requested_ms=3_100, cancel_confirmed_ms=3_120)
     checked([job], [named("a", 1_000)]).require_clean()
     checked([job], [named("a", 1_000), named("a", 3_000)]).require_clean()
     assert checked([job], []).kinds == {Kind.UNMATCHED_TARGET}
