@@ -135,7 +135,7 @@ class NodeStream:
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
             logger.warning("stream to %s: %s", self.address, error, extra={**fields, "reason": error.reason})
-            if isinstance(error, InvalidField) and self._call is not None and not self._was_welcomed:
+            if isinstance(error, InvalidField) and not self._was_welcomed:
                 self._owner.refused(self, error)
         except asyncio.CancelledError:
             # Cancelling the call looks the same as cancelling this task.

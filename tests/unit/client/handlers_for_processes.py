@@ -1,0 +1,24 @@
+"""Handlers that the tests run in processes: they must be found by the name of their module."""
+
+import os
+import time
+from pathlib import Path
+
+from raftsched.client import Context, PermanentError
+
+
+def write_pid(context: Context, payload: bytes) -> None:
+    Path(payload.decode(), f"{context.execution_id}-{context.attempt}").write_text(str(os.getpid()))
+
+
+def write_pid_and_hang(context: Context, payload: bytes) -> None:
+    write_pid(context, payload)
+    time.sleep(60)
+
+
+def fail(_context: Context, payload: bytes) -> None:
+    raise PermanentError(payload.decode())
+
+
+def die(_context: Context, _payload: bytes) -> None:
+    os._exit(3)
