@@ -13,6 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from raftsched.api import server as server_module
 from raftsched.api.server import ApiServer, Service
 from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, worker_pb2, worker_pb2_grpc
 from tests.unit.api.support import Api, LocalCore, refused, running_api
@@ -100,6 +101,25 @@ async def _until_refusing(api: Api) -> None:
         while (code := await api.cluster.GetStatus(cluster_pb2.GetStatusRequest()).code()) is grpc.StatusCode.OK:
             pass
     assert code is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_pings_at_the_interval_that_is_allowed_keep_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {**dict(server_module.SERVER_OPTIONS), server_module.MIN_PING_INTERVAL_OPTION: 50}
+    monkeypatch.setattr(server_module, "SERVER_OPTIONS", tuple(options.items()))
+    core = LocalCore(tmp_path)
+    server = ApiServer(core, listen="127.0.0.1:0")
+    pinging = (("grpc.keepalive_time_ms", 100), ("grpc.http2.max_pings_without_data", 0))
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{await server.start()}", options=pinging) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert (await watch.read()).status == NOT_SERVING
+        # Clients ping once a second at most; by default the third ping within five minutes ends the connection.
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(4):
+                await watch.read()
+    await server.drain(0)
+    core.machine.close()
 
 
 async def test_reflection_lists_every_service(tmp_path: Path) -> None:
