@@ -30,8 +30,9 @@ class Context:
         self.sessions = self._load_sessions()
         owners = self.writer.get(self.tables.meta, keys.META_SHARD_OWNERS)
         self.shard_owners: tuple[int, ...] = rows.SHARD_OWNERS.unpack(owners) if owners else (0,) * keys.SHARDS
+        # The fencing token of a lease that the command being applied grants, see Machine.apply_entry.
+        self.token = 0
         # Of the entry that is being applied.
-        self.index = 0
         self.now_ms = self.state.now_ms
         self.effects = Effects()
         # Whether this node asked for the command that is being applied.

@@ -27,11 +27,9 @@ _NO_FAILURES = bytes(4)
 
 
 def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
-    """Empty when the session is not open, nothing is ready, or the session got a block in this entry already."""
-    nothing = Leased(command.session, context.index, (), (), (), (), ())
+    """Empty when the session is not open or nothing is ready."""
+    nothing = Leased(command.session, context.token, (), (), (), (), ())
     if command.session not in context.sessions:
-        return nothing
-    if leases.find(context, keys.lease(command.session, context.index)) is not None:
         return nothing
     queues = [context.catalog.find_queue(name) for name in command.queues[:SESSION_QUEUES_MAX]]
     selection = context.ready.select(
@@ -74,7 +72,7 @@ def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequ
     written: list[bytes] = []
     for counts, items in grouped([row[_COUNTS] for row in found], list(zip(numbers, found, strict=True))):
         failures = int.from_bytes(counts[:2], "big")
-        tail = _LEASED_TAIL.pack(failures + 1, session, context.index, context.now_ms) + _LEASED + bytes(16)
+        tail = _LEASED_TAIL.pack(failures + 1, session, context.token, context.now_ms) + _LEASED + bytes(16)
         written += [number for number, _ in items]
         if counts == _NO_FAILURES:
             values += [row[:44] + tail for _, row in items]
@@ -97,7 +95,7 @@ def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Se
         payloads = [by_job.get(job, b"") for job in jobs]
     return Leased(
         session=session,
-        token=context.index,
+        token=context.token,
         executions=keys.unpack_ids(b"".join(numbers)),
         jobs=heads[0::8],
         scheduled_for_ms=heads[2::8],

@@ -11,9 +11,9 @@ def add(context: Context, session: int, executions: bytes, run_timeouts_ms: Iter
     """A new block under the token of this entry. There must be none of this session with this token."""
     timeouts = tuple(sorted(run_timeouts_ms))
     block = rows.LeaseRow(context.now_ms, timeouts, executions)
-    context.writer.put(context.tables.leases, keys.lease(session, context.index), block.pack())
+    context.writer.put(context.tables.leases, keys.lease(session, context.token), block.pack())
     for timeout_ms in timeouts:
-        key = keys.deadline(keys.RUN_TIMEOUT, context.now_ms + timeout_ms, session, context.index)
+        key = keys.deadline(keys.RUN_TIMEOUT, context.now_ms + timeout_ms, session, context.token)
         context.writer.put(context.tables.deadlines, key, keys.pack_id(timeout_ms))
     context.state.leased += len(executions) // keys.ID_BYTES
 

@@ -53,6 +53,9 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "fail": apply_fail,
 }
 _FATAL = (ImpossibleState, StoreCorrupt)
+# A fencing token is the entry's index and, in its last bits, the command's position in the entry.
+TOKEN_POSITION_BITS = 16
+MAX_COMMANDS = 1 << TOKEN_POSITION_BITS
 _POSITION = struct.Struct(">QQ")
 
 
@@ -110,8 +113,9 @@ class Machine:
         context = self._context
         effects = context.effects = Effects()
         context.ready.woken = effects.ready_queues
-        context.index = index
-        for command in self._decode(entry):
+        for position, command in enumerate(self._decode(entry)):
+            # Larger than that of any earlier command, and its own: a session may get several blocks in one entry.
+            context.token = index << TOKEN_POSITION_BITS | position
             self._apply_command(command, effects)
         writer = context.writer
         state = context.state
@@ -133,6 +137,8 @@ class Machine:
         except DecodeError:
             self._context.state.unintelligible += 1
             return ()
+        if len(decoded.commands) > MAX_COMMANDS:
+            raise ImpossibleState(f"an entry holds {len(decoded.commands)} commands, tokens count to {MAX_COMMANDS}")
         if self._context.now_ms < decoded.now_ms < keys.MAX_MS:
             self._context.now_ms = decoded.now_ms
         return decoded.commands
