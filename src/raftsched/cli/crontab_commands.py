@@ -22,7 +22,7 @@ from raftsched.cli.crontab_jobs import (
     request_id,
 )
 from raftsched.cli.failures import ERROR, EXIT_CODES_HELP, USAGE, Failure, reported
-from raftsched.cli.output import first_line, local_time, print_json, print_table
+from raftsched.cli.output import local_time, print_json, print_table, shortened
 from raftsched.cli.shell_command import is_known_user
 from raftsched.cli.values import DURATION, ZONE, local_zone_name, wall_clock_ms
 from raftsched.client import Job, JobState, OverlapPolicy, SyncClient
@@ -240,7 +240,7 @@ def _line(planned: PlannedJob, outcome: str, job: Job | None = None, reason: str
 def _print_lines(lines: Sequence[Line], notes: Sequence[Remark], options: ImportOptions) -> None:
     def row(line: Line) -> tuple[Any, ...]:
         runs = "\n".join(local_time(run) for run in line.next_run_times)
-        return (line.line or None, line.outcome, line.job_id, line.user, runs, line.name, first_line(line.text, 60))
+        return (line.line or None, line.outcome, line.job_id, line.user, runs, line.name, shortened(line.text, 60))
 
     taken = [line for line in lines if line.outcome != "refused"]
     columns = ("line", "outcome", "job", "user", "next runs", "name", "text")

@@ -6,7 +6,7 @@ import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.output import first_line, print_json, print_table
+from raftsched.cli.output import print_json, print_table, shortened
 
 
 @click.group("dead-letter", epilog=EXIT_CODES_HELP)
@@ -42,7 +42,7 @@ def list_dead_letters(connection: Connection, namespace: str, limit: int) -> Non
                 one.handler,
                 one.execution.attempt,
                 one.dead_time,
-                first_line(one.execution.error),
+                shortened(one.execution.error),
             )
             for one in found[:limit]
         ),

@@ -1,10 +1,12 @@
 """`raftsched demo`: three nodes and two workers from nothing; the leader is killed; every job is accounted for."""
 
 import shutil
+import signal
 import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -73,6 +75,8 @@ def demo(folder: Path | None) -> None:
       raftsched demo
       raftsched demo --data ./demo-data
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     with reported(as_json=False):
         data = _prepare(folder)
         try:
@@ -252,6 +256,11 @@ class _Show:
     def _tell(self, text: str) -> None:
         self._told_s = time.monotonic()
         click.echo(f"{self._told_s - self._began_s:6.1f} s  {text}")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # Like Ctrl-C: the children go with this process.
+    raise KeyboardInterrupt
 
 
 def _prepare(folder: Path | None) -> Path:

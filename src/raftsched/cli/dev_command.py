@@ -40,8 +40,8 @@ _LOOK_EVERY_S = 0.3
 def dev(folder: Path, count: str, base_port: int, application: str | None, shell: bool) -> None:
     """Run a whole cluster on this machine, in the foreground, until Ctrl-C.
 
-    Each node and worker is a process of its own, with its log in a file. Ctrl-C drains the workers, then the nodes.
-    Nothing is restarted: when a process ends by itself, all are ended and the exit code is 1.
+    Each node and worker is a process of its own, with its log in a file. Ctrl-C drains the workers, then the nodes;
+    a second one kills them. Nothing is restarted: when a process ends by itself, all are ended and the exit code is 1.
 
     \b
     Examples:
@@ -57,9 +57,11 @@ def dev(folder: Path, count: str, base_port: int, application: str | None, shell
         stop = threading.Event()
 
         def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
             stop.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, ask_to_stop)
         ports = range(base_port, base_port + int(count))
         with LocalCluster(folder.resolve(), ports, "dev") as cluster:

@@ -43,7 +43,7 @@ _ADVICE = {
     "FIELD_NOT_IMPLEMENTED": "leave that option out",
     "JOB_NOT_FOUND": "see the ids with: raftsched job list",
     "EXECUTION_NOT_FOUND": "see the ids with: raftsched job history JOB, or: raftsched dead-letter list",
-    "UNKNOWN_NAME": "see the names with: raftsched job list; a name belongs to one --namespace",
+    "UNKNOWN_NAME": "check the spelling against: raftsched job list",
     "NAME_TAKEN": "choose another --name, or cancel the job that has it: raftsched job cancel --name NAME",
     "IDEMPOTENCY_CONFLICT": "use a new --request-id, or leave it out",
     "JOB_RUNNING": "wait until it has ended (raftsched job history JOB), then cancel again",

@@ -11,7 +11,7 @@ import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.output import first_line, print_facts, print_json, print_table
+from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
 from raftsched.cli.values import DURATION, PAIR, ZONE, parse_moment_ms, wall_clock_ms
 from raftsched.client import (
     CatchUpPolicy,
@@ -99,7 +99,7 @@ def create(
         return
     verb = "was registered before as" if created.existed else "registered as"
     click.echo(f"{verb} job {created.id}", nl=False)
-    click.echo(f", next run {created.next_run_time.isoformat()}" if created.next_run_time else "")
+    click.echo(f", next run {local_time(created.next_run_time)}" if created.next_run_time else "")
 
 
 @job.command("list", epilog=EXIT_CODES_HELP)
@@ -234,7 +234,7 @@ def print_executions(executions: list[Execution]) -> None:
                 one.start_time,
                 one.end_time - one.start_time if one.start_time and one.end_time else None,
                 one.worker,
-                first_line(one.error),
+                shortened(one.error),
             )
             for one in executions
         ),

@@ -129,10 +129,10 @@ def duration_ms(value: timedelta) -> int:
     return value // timedelta(milliseconds=1)
 
 
-def first_line(text: str, limit: int = 80) -> str:
-    """What of a long text fits a table cell."""
-    line = text.strip().split("\n", 1)[0]
-    return line if len(line) <= limit and line == text.strip() else line[: limit - 1] + "…"
+def shortened(text: str, limit: int = 80) -> str:
+    """What of a long text fits a table cell: its beginning, on one line."""
+    line = " ".join(text[: 10 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _text_or_none(value: bytes) -> str | None:

@@ -119,6 +119,8 @@ def _load(application: str) -> Worker:
 
 
 def _shell_worker(connection: Connection) -> Worker:
+    # Commands are started by fork and exec at once; gRPC need not get ready for more, nor say that it cannot.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     app = Worker(connection.addresses, concurrency=_SHELL_CONCURRENCY)
     app.handler(SHELL_HANDLER)(run_shell)
     return app
