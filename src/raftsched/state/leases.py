@@ -8,7 +8,7 @@ from raftsched.store import keys, rows
 
 
 def add(context: Context, session: int, executions: bytes, run_timeouts_ms: Iterable[int]) -> None:
-    """A new block under the token of this entry. There must be none of this session with this token."""
+    """A new block under the token of this command."""
     timeouts = tuple(sorted(run_timeouts_ms))
     block = rows.LeaseRow(context.now_ms, timeouts, executions)
     context.writer.put(context.tables.leases, keys.lease(session, context.token), block.pack())

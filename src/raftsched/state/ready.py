@@ -123,7 +123,8 @@ class ReadyLanes:
             self._writer.delete_many(self._table, gone)
             self._add_count(pick.lane, -pick.amount)
         for level, tenant in selection.turns.items():
-            self._writer.put(self._meta, keys.meta_turn(level), tenant)
+            if self._writer.get(self._meta, keys.meta_turn(level)) != tenant:
+                self._writer.put(self._meta, keys.meta_turn(level), tenant)
 
     def remove(self, lane: bytes, execution: int) -> None:
         """Takes one execution out of the middle. Raises ImpossibleState when it is not there."""
@@ -160,8 +161,7 @@ class ReadyLanes:
                     unfinished.append(pick)
             active = unfinished
         selection.picks += [pick for pick in picks if pick.amount]
-        if len(picks) > 1:
-            selection.turns[level] = served.lane[keys.LEVEL_BYTES :]
+        selection.turns[level] = served.lane[keys.LEVEL_BYTES :]
         return limit - left
 
     def _tenants_in_turn(self, cursor: lmdb.Cursor[bytes], level: bytes, limit: int) -> list[Pick]:

@@ -97,7 +97,7 @@ class TickTables:
         cursor = self._writer.cursor(self._tables.ticks)
         return keys.unpack_tick(cursor.key())[1] if _seek_last(cursor, schedule) else 0
 
-    def timetable(self, schedule: Schedule) -> "Timetable":
+    def timetable(self, schedule: Schedule) -> Timetable:
         return Timetable(self._writer.cursor(self._tables.ticks), schedule)
 
     def _keys_before(self, schedule: int, before_ms: int) -> list[bytes]:
