@@ -10,11 +10,12 @@ from time import monotonic
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 
 from raftsched.api.errors import status_of
 from raftsched.api.grpc_types import Context, Handler, Interceptor
-from raftsched.model.errors import Code, NodeDraining, RaftschedError, TooManyRequests
+from raftsched.model.errors import Code, NodeDraining, ProtocolViolation, RaftschedError, TooManyRequests
 
 # One line for each call, under its own name so that operators can turn it up, down or elsewhere.
 access_log = logging.getLogger("raftsched.access")
@@ -57,26 +58,30 @@ class CallInterceptor(Interceptor):
         if inspect.isasyncgenfunction(behaviour):
 
             async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
-                async with self._guard(context, method), aclosing(behaviour(request, context)) as responses:
-                    async for response in responses:
-                        yield response
+                async with self._guard(context, method):
+                    if isinstance(request, DecodeError):
+                        raise request
+                    async with aclosing(behaviour(request, context)) as responses:
+                        async for response in responses:
+                            yield response
 
             wrapped: Callable[[Any, Context], Any] = stream
         else:
 
             async def call(request: Any, context: Context) -> Any:
                 async with self._guard(context, method):
+                    if isinstance(request, DecodeError):
+                        raise request
                     if not counted:
                         return await behaviour(request, context)
                     with _Admission(self):
                         return await behaviour(request, context)
 
             wrapped = call
-        return make(
-            wrapped,
-            request_deserializer=handler.request_deserializer,
-            response_serializer=handler.response_serializer,
-        )
+        deserializer = handler.request_deserializer
+        if not handler.request_streaming:
+            deserializer = _deferring(deserializer)
+        return make(wrapped, request_deserializer=deserializer, response_serializer=handler.response_serializer)
 
     @property
     def calls(self) -> int:
@@ -110,6 +115,8 @@ class CallInterceptor(Interceptor):
             await _refuse(context, method, began_s, NodeDraining())
         except RaftschedError as error:
             await _refuse(context, method, began_s, error)
+        except DecodeError:
+            await _refuse(context, method, began_s, ProtocolViolation("The bytes are not a message of this method."))
         except Exception as error:
             if isinstance(error, grpc.aio.BaseError) and context.done():
                 # Reading from or writing to a stream whose other end is gone.
@@ -147,6 +154,20 @@ def _parts(handler: Handler) -> tuple[Callable[..., Handler], Callable[..., Any]
         return grpc.stream_unary_rpc_method_handler, handler.stream_unary
     assert handler.stream_stream is not None
     return grpc.stream_stream_rpc_method_handler, handler.stream_stream
+
+
+def _deferring(deserializer: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    """Hands a DecodeError to the handler in place of the request: raised here, gRPC would answer for us, and badly."""
+    if deserializer is None:
+        return None
+
+    def deserialize(data: bytes) -> Any:
+        try:
+            return deserializer(data)
+        except DecodeError as error:
+            return error
+
+    return deserialize
 
 
 async def _refuse(context: Context, method: str, began_s: float, error: RaftschedError) -> None:

@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from raftsched.api import server as server_module
 from raftsched.api.server import ApiServer, Service
 from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2, worker_pb2, worker_pb2_grpc
-from tests.unit.api.support import Api, LocalCore, refused, running_api
+from tests.unit.api.support import Api, LocalCore, running_api
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -200,13 +200,3 @@ async def test_a_method_that_does_not_exist_is_unimplemented(api: Api) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call(b"")
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-async def test_bytes_that_are_no_message_are_refused_and_the_server_lives(api: Api) -> None:
-    call = api.channel.unary_unary("/raftsched.v1.JobService/CreateJob")
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call(b"\xff\xff\xff\xff")
-    assert caught.value.code() is not grpc.StatusCode.OK
-    async with refused() as told:
-        await api.jobs.GetJob(job_pb2.GetJobRequest())
-    assert told.field == "id"
