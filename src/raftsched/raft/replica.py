@@ -60,6 +60,7 @@ class Replica(Replication):
             timeout_s=config.read_timeout_ms / 1000,
             ask_again_s=config.election_timeout_min_ms / 1000,
         )
+        self._has_dropped = False
         self._transfer_to: int | None = None
         self._transfer_until_s = 0.0
         config.snapshot_dir.mkdir(parents=True, exist_ok=True)
@@ -183,7 +184,8 @@ class Replica(Replication):
                 self._on_append(peer, term, message.append)
             case "append_reply":
                 self._on_append_reply(peer, term, message.append_reply)
-                self._reads.confirmed(self._confirmed_round()) if self.is_leader else None
+                if self.is_leader:
+                    self._reads.confirmed(self._confirmed_round())
             case "forward":
                 self._on_forward(peer, message.forward)
             case "vote_request":
@@ -303,9 +305,13 @@ class Replica(Replication):
         """Commands and reads of a follower go to the leader; what finds none in time is dropped."""
         leader = self.leader_id
         if leader is None or leader not in self.connected_ids:
-            if dropped := self._queue.drop_older(now_s - self._config.queue_hold_ms / 1000):
-                logger.warning("dropped commands, there is no leader", extra={"commands": dropped})
+            dropped = self._queue.drop_older(now_s - self._config.queue_hold_ms / 1000)
+            if dropped and not self._has_dropped:
+                # Once for each time without a leader.
+                self._has_dropped = True
+                logger.warning("dropping commands, there is no leader", extra={"term": self.term})
             return
+        self._has_dropped = False
         while len(self._queue) > 0:
             taken = self._queue.take(self._config.queue_max_ops, self._config.entry_max_bytes)
             self._send(

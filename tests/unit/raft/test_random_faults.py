@@ -1,0 +1,116 @@
+"""Whole clusters under seeded faults: every promise of Raft is checked at every step, whatever happens."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.raft.support import SimCluster
+
+FAULTS = ("crash", "crash", "power", "disk", "start", "start", "split", "heal", "lossy", "slow", "leader")
+
+
+class Chaos:
+    """Proposes all the time while links fail, nodes crash, lose power, lose their disks, and come back."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.cluster = cluster
+        self.rng = cluster.rng
+        self.proposed = 0
+        # Everything some node has applied, by content: it must be there in the end.
+        self.confirmed: set[bytes] = set()
+
+    def step(self) -> None:
+        cluster, rng = self.cluster, self.rng
+        numbers = sorted(cluster.nodes)
+        tolerated = (len(numbers) - 1) // 2
+        down = [number for number in numbers if not cluster.nodes[number].is_up]
+        match rng.choice(
+            ("crash", "crash", "power", "disk", "start", "start", "split", "heal", "lossy", "slow", "leader")
+        ):
+            case "crash" if len(down) < len(numbers):
+                self.crash(rng.choice([number for number in numbers if number not in down]))
+            case "power":
+                # All at once: what was confirmed must be on the disks.
+                for number in numbers:
+                    self.crash(number, loses_power=True)
+                for number in numbers:
+                    cluster.start(number)
+            case "disk" if not down and tolerated and self.is_calm():
+                # One disk at a time, and only what a quorum of disks survives without it.
+                number = rng.choice(numbers)
+                self.crash(number)
+                cluster.wipe(number)
+                cluster.start(number)
+            case "start":
+                for number in down:
+                    cluster.start(number)
+            case "split":
+                side = set(rng.sample(numbers, rng.randint(1, len(numbers) - 1)))
+                cluster.partition(side, set(numbers) - side)
+            case "heal":
+                cluster.heal()
+                cluster.network.loss = 0.0
+                cluster.network.delay_s = (0.0002, 0.002)
+            case "lossy":
+                cluster.network.loss = rng.uniform(0.0, 0.3)
+            case "slow":
+                cluster.network.delay_s = (0.001, rng.uniform(0.002, 0.3))
+            case "leader" if (leader := cluster.leader()) is not None:
+                leader.live.transfer_leadership(None) if rng.random() < 0.5 else self.crash(leader.number)
+        for node in cluster.nodes.values():
+            node.clock.skew_ms = rng.choice((0, 0, 0, 3_600_000, -3_600_000))
+        for _ in range(rng.randint(1, 20)):
+            self.propose()
+            cluster.run(rng.uniform(0.0, 0.1))
+        self.collect()
+
+    def is_calm(self) -> bool:
+        """Every node has everything: then any one disk may go."""
+        return not self.cluster.network.blocked and self.cluster.all_applied_the_same()
+
+    def crash(self, number: int, *, loses_power: bool = False) -> None:
+        if self.cluster.nodes[number].is_up:
+            self.collect()
+            self.cluster.crash(number, loses_power=loses_power)
+
+    def propose(self) -> None:
+        for node in self.cluster.up():
+            if self.rng.random() < 0.5:
+                self.proposed += 1
+                node.live.propose(b"%d-%d" % (node.number, self.proposed) + b"." * self.rng.randint(0, 200), 1)
+
+    def collect(self) -> None:
+        for node in self.cluster.up():
+            assert node.machine is not None
+            self.confirmed.update(node.machine.commands)
+            node.machine.commands.clear()
+
+    def finish(self) -> None:
+        cluster = self.cluster
+        cluster.heal()
+        cluster.network.loss = 0.0
+        cluster.network.delay_s = (0.0002, 0.002)
+        for number, node in cluster.nodes.items():
+            if not node.is_up:
+                cluster.start(number)
+        assert cluster.run_until(cluster.all_applied_the_same, 20), "the nodes do not agree after all faults are over"
+        cluster.check_logs_match()
+        last, leader = max(cluster.applied), cluster.leader()
+        assert leader is not None
+        leader.live.propose(b"the last", 1)
+        assert cluster.run_until(lambda: max(cluster.applied) > last and cluster.all_applied_the_same(), 10)
+
+
+@pytest.mark.parametrize("nodes", [3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_raft_keeps_its_promises_under_random_faults(tmp_path: Path, nodes: int, seed: int) -> None:
+    cluster = SimCluster(
+        tmp_path, nodes=nodes, seed=seed, log_keep_entries=20, compact_max_entries=7, snapshot_chunk_bytes=1_000
+    )
+    chaos = Chaos(cluster)
+    assert cluster.run_until(lambda: cluster.leader() is not None, 10)
+    cluster.run(0.5)
+    for _ in range(25):
+        chaos.step()
+    chaos.finish()
+    cluster.close()
