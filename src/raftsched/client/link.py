@@ -148,7 +148,7 @@ class Link:
         elif kind == "confirm":
             session.outbox.confirm(stream, message.confirm)
         elif kind == "renewed":
-            stream.unanswered_since_s = None
+            self._heard(stream, session)
             session.renewed(stream, message.renewed.sequence)
         elif kind == "cancel_execution":
             session.cancel(stream, message.cancel_execution)
@@ -156,6 +156,13 @@ class Link:
             logger.info("node %d is going away", stream.node, extra={"node": stream.node})
             stream.leave()
             self._ask_for_work()
+
+    def _heard(self, stream: NodeStream, session: Session) -> None:
+        """A heartbeat is answered. After a time without any, that says nothing against the other streams."""
+        stream.unanswered_since_s = None
+        if time.monotonic() - session.renewed_s > 2 * session.heartbeat_interval_s:
+            for other in self._streams:
+                other.unanswered_since_s = None
 
     def ended(self, stream: NodeStream) -> None:
         if self.session is not None:

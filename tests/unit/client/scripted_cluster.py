@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from raftsched.v1 import worker_pb2, worker_pb2_grpc
 
 END_OF_STREAM = vars(grpc.aio)["EOF"]
 TIMEOUT_S = 10.0
+# A lease that is not listed by a heartbeat this long after it was granted did not arrive.
+GRANT_TIMEOUT_S = 0.5
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Entry:
     attempt: int = 1
     errors: list[str] = field(default_factory=list)
     started: bool = False
+    leased_s: float = 0.0
 
 
 class Connection:
@@ -203,6 +207,7 @@ class ScriptedCluster:
         batch = worker_pb2.LeaseBatch(token=token)
         for entry in entries:
             entry.state, entry.token, entry.session = "LEASED", token, connection.session
+            entry.leased_s = time.monotonic()
             if entry.kind not in kinds:
                 kinds.append(entry.kind)
             batch.execution_ids.append(entry.id)
@@ -228,6 +233,7 @@ class ScriptedCluster:
         elif kind == "heartbeat":
             self.held_tokens = list(message.held_tokens)
             if self.renewing:
+                self._take_back_what_is_not_held(connection.session, self.held_tokens)
                 connection.send(renewed=worker_pb2.Renewed(sequence=message.sequence))
         elif kind == "ack":
             pairs = [(lease.token, execution) for lease in message.leases for execution in lease.execution_ids]
@@ -252,17 +258,18 @@ class ScriptedCluster:
             self.answers.append(message)
         elif kind == "goodbye":
             self.sessions.discard(connection.session)
+            self._forget(connection)
             self._give_back(entry for entry in self.entries.values() if entry.session == connection.session)
             connection.end()
 
     def expire(self) -> None:
         """Ends all sessions, and tells their workers."""
-        for session in self.sessions:
-            self._give_back(entry for entry in self.entries.values() if entry.session == session)
         self.sessions.clear()
         for connection in self.connections:
             connection.send(session_lost=worker_pb2.SessionLost(reason="expired"))
             connection.end()
+            self._forget(connection)
+        self._give_back(self.entries.values())
 
     def states(self, entries: Iterable[Entry]) -> set[str]:
         return {entry.state for entry in entries}
@@ -313,6 +320,17 @@ class ScriptedCluster:
                 entry.state = state
         connection.send(confirm=worker_pb2.Confirm(sequence=sequence, stale_execution_ids=stale))
 
+    def _forget(self, connection: Connection) -> None:
+        connection.node.connections.remove(connection)
+
+    def _take_back_what_is_not_held(self, session: int, tokens: list[int]) -> None:
+        granted_before_s = time.monotonic() - GRANT_TIMEOUT_S
+        self._give_back(
+            entry
+            for entry in self.entries.values()
+            if entry.session == session and entry.token not in tokens and entry.leased_s < granted_before_s
+        )
+
     def _held(self, executions: Iterable[int]) -> list[Entry]:
         return [self.entries[execution] for execution in executions]
 
@@ -321,6 +339,7 @@ class ScriptedCluster:
             if entry.state == "LEASED":
                 entry.state, entry.session, entry.token = "PENDING", 0, 0
                 self._ready.append(entry)
+        self.lease()
 
 
 @contextlib.asynccontextmanager
