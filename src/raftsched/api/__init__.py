@@ -1,0 +1,1 @@
+"""The public face of a node over gRPC: its services, errors as callers see them, health and reflection."""

@@ -167,19 +167,34 @@ class JobService(job_pb2_grpc.JobServiceServicer):
                 first_job_id=first_id,
                 differs="jobs",
             )
+        difference = (
+            await asyncio.to_thread(self._first_difference, jobs, conflict.job_ids)
+            if len(jobs) >= THREAD_FROM_JOBS
+            else self._first_difference(jobs, conflict.job_ids)
+        )
+        if difference is None:
+            # Such as the start of an interval, which is not stored.
+            return IdempotencyConflict(field="request_id", first_job_id=first_id)
+        number, names = difference
+        where = ", ".join(names)
+        return IdempotencyConflict(
+            "That request_id was used before for a request that differs in"
+            f" {f'jobs[{number}]: {where}' if batch else where}.",
+            field="request_id",
+            first_job_id=first_id,
+            differs=where,
+        )
+
+    def _first_difference(
+        self, jobs: Sequence[job_pb2.Job], first_ids: Sequence[int]
+    ) -> tuple[int, Sequence[str]] | None:
+        """Position of the first job that is not as the stored one, and the fields in which it differs."""
         with self._core.store.read() as view:
-            for number, (job, job_id) in enumerate(zip(jobs, conflict.job_ids, strict=True)):
-                stored = job_message(_found(get_job(view, job_id), job_id=str(job_id)))
-                if names := job_difference(stored, job):
-                    where = f"jobs[{number}] ({_listed(names)})" if batch else _listed(names)
-                    return IdempotencyConflict(
-                        f"That request_id was used before for a request that differs in {where}.",
-                        field="request_id",
-                        first_job_id=first_id,
-                        differs=",".join(names),
-                    )
-        # Such as the start of an interval, which is not stored.
-        return IdempotencyConflict(field="request_id", first_job_id=first_id)
+            for number, (job, job_id) in enumerate(zip(jobs, first_ids, strict=True)):
+                names = job_difference(job_message(_found(get_job(view, job_id), job_id=str(job_id))), job)
+                if names:
+                    return number, names
+        return None
 
     async def _cancel(self, job: int, context: Context) -> None:
         command = command_pb2.Command(cancel_job=command_pb2.CancelJob(job=job))
@@ -221,10 +236,6 @@ def _job_filter(given: job_pb2.JobFilter) -> JobFilter:
         queue=given.queue,
         labels=dict(given.labels),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 def _outside_batch(field: str) -> str:
