@@ -33,6 +33,9 @@ _LOOK_EVERY_S = 0.05
 # How long handlers that were told to end may take to do so when the worker closes.
 _CLOSE_TIMEOUT_S = 2.0
 
+# As globals: looked up for every execution.
+ASYNC, INLINE = Mode.ASYNC, Mode.INLINE
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -72,9 +75,9 @@ class RunnerPool:
     """`concurrency` bounds the handlers that have begun and not ended, of all kinds."""
 
     def __init__(self, *, concurrency: int, processes: int, watcher: Watcher) -> None:
-        # Executions given to the pool that have neither ended nor been dropped.
-        self.unfinished = 0
-        # Executions that have ended, however they did.
+        # Executions that were given to the pool less those that were dropped.
+        self._taken = 0
+        # Executions whose handlers have ended, however they did.
         self.finished = 0
         self._concurrency = concurrency
         self._watcher = watcher
@@ -92,6 +95,11 @@ class RunnerPool:
         self._progress_s = time.monotonic()
 
     @property
+    def unfinished(self) -> int:
+        """Executions that wait or run."""
+        return self._taken - self.finished
+
+    @property
     def running(self) -> int:
         """Handlers that have begun and not ended."""
         return sum(runner.current is not None for runner in self._runners)
@@ -100,7 +108,7 @@ class RunnerPool:
         """Begins the block's executions as slots become free."""
         if not self._waiting:
             self._progress_s = time.monotonic()
-        self.unfinished += block.count - len(block.dropped)
+        self._taken += block.count - len(block.dropped)
         self._waiting.append(block)
         if not self._spawn_soon:
             self._spawn()
@@ -110,7 +118,7 @@ class RunnerPool:
         if index < block.next or index in block.dropped:
             return False
         block.dropped.add(index)
-        self.unfinished -= 1
+        self._taken -= 1
         return True
 
     def drop_unbegun(self) -> Released:
@@ -120,7 +128,7 @@ class RunnerPool:
             unbegun = block.unbegun()
             if unbegun:
                 block.dropped.update(unbegun)
-                self.unfinished -= len(unbegun)
+                self._taken -= len(unbegun)
                 dropped.append((block, unbegun))
         self._waiting.clear()
         return dropped
@@ -222,47 +230,51 @@ class RunnerPool:
         waiting = self._waiting
         clean = self._context
         task = asyncio.current_task()
-        started_ms = slice_began_ms = _wall_ms()
+        if task is None:
+            raise RuntimeError("a runner is a task")
+        cancelling, copy_context, time_ns = task.cancelling, contextvars.copy_context, time.time_ns
+        started_ms = slice_began_ms = time_ns() // 1_000_000
         while waiting:
             block = waiting[0]
             index = block.next
             block.next = index + 1
             if index + 1 >= block.count:
                 waiting.popleft()
-            if index in block.dropped:
+            if block.dropped and index in block.dropped:
                 continue
             handler = block.handlers[block.kind_indexes[index] if block.kind_indexes else 0]
+            mode = handler.mode
             context = Context(block, index, started_ms)
             runner.block = block
             runner.index = index
-            runner.mode = handler.mode
+            runner.mode = mode
             runner.current = context
             error: BaseException | None = None
             try:
-                if handler.mode is Mode.ASYNC:
+                if mode is ASYNC:
                     await handler.function(context, block.payloads[index] if block.payloads else b"")
-                elif handler.mode is Mode.INLINE:
+                elif mode is INLINE:
                     handler.function(context, block.payloads[index] if block.payloads else b"")
                 else:
                     await self._run_elsewhere(handler, context)
             except (Exception, SystemExit, asyncio.CancelledError) as raised:  # noqa: BLE001 - that is its failure
                 error = raised
             runner.current = None
-            ended_ms = _wall_ms()
-            self.unfinished -= 1
+            ended_ms = time_ns() // 1_000_000
             self.finished += 1
-            if error is None and context.stop_reason is None:
-                block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms)
-            elif error is not None and context.stop_reason is None:
-                self._failed(runner, context, error, ended_ms)
-            if task is None or task.cancelling() or contextvars.copy_context() != clean:
+            if context.stop_reason is None:
+                if error is None:
+                    block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms)
+                else:
+                    self._failed(runner, context, error, ended_ms)
+            if cancelling() or copy_context() != clean:
                 return
             started_ms = ended_ms
             if not 0 <= ended_ms - slice_began_ms < _SLICE_MS:
                 self._progress_s = time.monotonic()
                 if waiting:
                     await self._breathe()
-                started_ms = slice_began_ms = _wall_ms()
+                started_ms = slice_began_ms = time_ns() // 1_000_000
         self._progress_s = time.monotonic()
 
     async def _breathe(self) -> None:
