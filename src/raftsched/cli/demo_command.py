@@ -14,18 +14,19 @@ from raftsched.cli import demo_record
 from raftsched.cli.demo_checks import (
     Check,
     agreement_check,
-    dead_letter_check,
-    flaky_checks,
-    once_checks,
+    judge,
     repetition_check,
-    tick_checks,
 )
 from raftsched.cli.demo_jobs import (
     CRON_PERIODS_S,
+    DOOMED_HANDLER,
     DOOMED_JOBS,
+    FLAKY_HANDLER,
     FLAKY_JOBS,
     NAMESPACE,
+    ONCE_HANDLER,
     ONCE_JOBS,
+    TICK_HANDLER,
     Registered,
     once_jobs,
     register,
@@ -225,16 +226,11 @@ class _Show:
         runs = demo_record.read(self._record)
 
         def one_state() -> bool:
-            return len({status.applied_index for status in cluster.statuses().values()}) == 1
+            statuses = cluster.statuses()
+            return len(statuses) == NODES and len({status.applied_index for status in statuses.values()}) == 1
 
         cluster.wait_for(one_state, _SETTLE_WITHIN_S, "equal log indexes on all nodes")
-        return [
-            *once_checks(client, registered.once, runs),
-            *tick_checks(client, registered.ticking, runs),
-            *flaky_checks(client, registered.flaky, runs),
-            dead_letter_check(client, registered.doomed),
-            agreement_check(cluster.statuses()),
-        ]
+        return [*judge(client, registered, runs), agreement_check(cluster.statuses(), NODES)]
 
     def _watch_until(self, moment_s: float) -> None:
         """Tells how far the jobs are, from the workers' record, until `moment_s`."""
@@ -248,10 +244,10 @@ class _Show:
 
     def _tell_progress(self) -> None:
         runs = demo_record.read(self._record)
-        once = len({run.job_id for run in runs if run.handler == "demo.once"})
-        ticks = sum(run.handler == "demo.tick" for run in runs)
-        failed = len(runs) - ticks - sum(run.handler == "demo.once" for run in runs)
-        self._tell(f"ran: {once} of {ONCE_JOBS} once-jobs, {ticks} cron ticks, {failed} attempts of failing jobs")
+        once = len({run.job_id for run in runs if run.handler == ONCE_HANDLER})
+        ticks = sum(run.handler == TICK_HANDLER for run in runs)
+        attempts = sum(run.handler in {FLAKY_HANDLER, DOOMED_HANDLER} for run in runs)
+        self._tell(f"ran so far: {once} of {ONCE_JOBS} once-jobs, {ticks} cron ticks, {attempts} tries of failing jobs")
 
     def _tell(self, text: str) -> None:
         self._told_s = time.monotonic()

@@ -12,7 +12,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
-from raftsched.cli.values import DURATION, PAIR, ZONE, parse_moment_ms, wall_clock_ms
+from raftsched.cli.values import DURATION, GIVEN, PAIR, ZONE, parse_moment_ms, wall_clock_ms
 from raftsched.client import (
     CatchUpPolicy,
     Execution,
@@ -51,7 +51,7 @@ def job() -> None:
 @click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--content-type", default="", metavar="TYPE", help="Of the payload.")
 @click.option("--namespace", default="", help="[default: default]")
-@click.option("--name", default="", help="Unique in its namespace among jobs that are not cancelled or finished.")
+@click.option("--name", type=GIVEN, help="Unique in its namespace among jobs that are not cancelled or finished.")
 @click.option("--queue", default="", help="Workers choose the queues they serve.  [default: default]")
 @click.option(
     "--priority", type=click.IntRange(0, 9), default=0, show_default=True, help="A higher one is leased first."
@@ -69,7 +69,9 @@ def job() -> None:
 @click.option("--run-timeout", type=DURATION, metavar="DURATION", help="An attempt that takes longer fails.  [none]")
 @click.option("--overlap", type=click.Choice(_OVERLAPS), help="When the previous run is not finished.  [default: skip]")
 @click.option("--catch-up", type=click.Choice(_CATCH_UPS), help="Which of several missed ticks run.  [default: latest]")
-@click.option("--request-id", metavar="KEY", help="Idempotency key: repeating the command with it registers one job.")
+@click.option(
+    "--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating the command with it registers one job."
+)
 @connects
 def create(
     connection: Connection,
@@ -155,10 +157,10 @@ def list_jobs(
 
 @job.command("get", epilog=EXIT_CODES_HELP)
 @click.argument("job_id", type=click.IntRange(1), required=False)
-@click.option("--name", default="", help="Instead of an id.")
+@click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
-def get(connection: Connection, job_id: int | None, name: str, namespace: str) -> None:
+def get(connection: Connection, job_id: int | None, name: str | None, namespace: str) -> None:
     """Show one job, by its id or by --name.
 
     \b
@@ -176,10 +178,10 @@ def get(connection: Connection, job_id: int | None, name: str, namespace: str) -
 
 @job.command("cancel", epilog=EXIT_CODES_HELP)
 @click.argument("job_id", type=click.IntRange(1), required=False)
-@click.option("--name", default="", help="Instead of an id.")
+@click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
-def cancel(connection: Connection, job_id: int | None, name: str, namespace: str) -> None:
+def cancel(connection: Connection, job_id: int | None, name: str | None, namespace: str) -> None:
     """Cancel a job: it will not run again. Refused while an execution of it is running; harmless when repeated.
 
     \b
@@ -197,11 +199,11 @@ def cancel(connection: Connection, job_id: int | None, name: str, namespace: str
 
 @job.command("history", epilog=EXIT_CODES_HELP)
 @click.argument("job_id", type=click.IntRange(1), required=False)
-@click.option("--name", default="", help="Instead of an id.")
+@click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most so many of each.")
 @connects
-def history(connection: Connection, job_id: int | None, name: str, namespace: str, limit: int) -> None:
+def history(connection: Connection, job_id: int | None, name: str | None, namespace: str, limit: int) -> None:
     """Show what became of a job's occurrences: its executions, newest first, and those that were skipped, with why.
 
     \b
@@ -260,12 +262,13 @@ def _print_skipped(skipped: list[SkippedOccurrence]) -> None:
     )
 
 
-def _find(client: SyncClient, job_id: int | None, name: str, namespace: str) -> Job:
-    if (job_id is None) == (not name):
+def _find(client: SyncClient, job_id: int | None, name: str | None, namespace: str) -> Job:
+    if (job_id is None) == (name is None):
         raise click.UsageError("give either the job's id or --name")
-    if job_id is not None:
-        return client.get(job_id, linearizable=True)
-    return client.get_by_name(name, namespace=namespace, linearizable=True)
+    if name is not None:
+        return client.get_by_name(name, namespace=namespace, linearizable=True)
+    assert job_id is not None
+    return client.get(job_id, linearizable=True)
 
 
 def _facts(job: Job) -> list[tuple[str, Any]]:
@@ -321,7 +324,7 @@ def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         payload=payload,
         content_type=options["content_type"],
         namespace=options["namespace"],
-        name=options["name"],
+        name=options["name"] or "",
         queue=options["queue"],
         priority=options["priority"],
         tenant=options["tenant"],

@@ -114,6 +114,13 @@ def parse_pair(text: str) -> tuple[str, str]:
     return key, value
 
 
+def parse_given(text: str) -> str:
+    """Any text but none: an empty one is a variable that was not set, more often than meant. Raises ValueError."""
+    if not text:
+        raise ValueError("it must not be empty; leave the option out instead")
+    return text
+
+
 def _click_type(parse: Callable[[str], T], name: str) -> Callable[[Any], T]:
     """A click parameter type that shows what the parser has to say."""
 
@@ -129,6 +136,7 @@ def _click_type(parse: Callable[[str], T], name: str) -> Callable[[Any], T]:
     return convert
 
 
+GIVEN = _click_type(parse_given, "text")
 DURATION = _click_type(parse_duration_ms, "duration")
 ADDRESS = _click_type(parse_address, "host:port")
 PEER = _click_type(parse_peer, "id=host:port")

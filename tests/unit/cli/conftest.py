@@ -14,7 +14,7 @@ from raftsched.cli.local_cluster import LocalCluster
 from raftsched.cli.main import main
 from raftsched.cli.processes import free_ports
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 SHELL_QUEUE = "shell"
 
 

@@ -227,7 +227,6 @@ def test_cluster_status_shows_nodes_queues_and_workers(cli: CommandLine) -> None
         (("job", "create", "x", "--backoff-multiplier", "NaN"), "job.retry.multiplier"),
         (("job", "create", "x", "--backoff-jitter", "-1"), "job.retry.jitter"),
         (("job", "create", "x", "--max-attempts", "20000"), "job.retry.max_attempts"),
-        (("job", "create", "x", "--request-id", ""), "request_id"),
     ],
 )
 def test_what_the_cluster_refuses_ends_with_2_and_names_the_field(
@@ -288,6 +287,9 @@ def test_an_error_for_people_says_what_to_do(cli: CommandLine) -> None:
         (("job", "create", "x", "--priority", "11"), "is not in the range"),
         (("job", "create", "x", "--payload", "a", "--payload-file", "b"), "exclude each other"),
         (("job", "create", "x", "--payload-file", "/no/such/file"), "No such file"),
+        (("job", "create", "x", "--request-id", ""), "must not be empty"),
+        (("job", "create", "x", "--name", ""), "must not be empty"),
+        (("job", "get", "--name", ""), "must not be empty"),
         (("job", "get"), "either the job's id or --name"),
         (("job", "get", "1", "--name", "x"), "either the job's id or --name"),
         (("job", "get", "x"), "is not a valid integer"),
