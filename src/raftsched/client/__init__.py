@@ -36,6 +36,7 @@ from raftsched.client.errors import (
     Unavailable,
     UnknownName,
 )
+from raftsched.client.failures import PlainFailure
 from raftsched.client.jobs import Client
 from raftsched.client.sync import SyncClient
 from raftsched.client.values import (
@@ -91,6 +92,7 @@ __all__ = [
     "OverlapPolicy",
     "Overloaded",
     "PermanentError",
+    "PlainFailure",
     "QueueStatus",
     "RaftschedError",
     "RetryPolicy",
