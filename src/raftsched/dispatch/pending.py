@@ -50,7 +50,7 @@ class PendingTable:
     ) -> None:
         """Proposes `command` and calls `on_result` once, with its result or `Rejected`.
 
-        `now_s` is the monotonic clock. Rejected with TooManyRequests at once when the table is full.
+        `now_s` is the monotonic clock. Rejected at once when the table is full or the replica refuses the command.
         """
         if len(self._waiters) >= MAX_PENDING:
             on_result(Rejected(TooManyRequests()))
@@ -99,7 +99,8 @@ class PendingTable:
         try:
             self._propose(waiter.data, waiter.ops)
             waiter.proposed = True
-        except TooManyRequests as error:
+        except RaftschedError as error:
+            # A command that is too large, say, will never be taken; one that was taken before may be again.
             if not waiter.proposed:
                 self.resolve(request, Rejected(error))
                 return

@@ -21,7 +21,7 @@ from raftsched.dispatch.leader_duties import LeaderDuties
 from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.pending import OnResult, PendingTable
 from raftsched.internal.v1 import command_pb2, report_pb2
-from raftsched.model.errors import NodeDiverged, NodeDraining, NoQuorum
+from raftsched.model.errors import NodeDiverged, NodeDraining, NoQuorum, TooManyRequests
 from raftsched.node.clock import SystemClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.divergence import DivergenceWatch
@@ -94,7 +94,7 @@ class Core:
         self._last_report = b""
         self._was_leader = False
         self._leader_seen: int | None = None
-        self._commit_waiters: list[tuple[int, Callable[[], None]]] = []
+        self._commit_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._served: tuple[int, frozenset[str]] = (-1, frozenset())
         self._thread = threading.Thread(target=self._run, name="raftsched-core", daemon=True)
         self._opened: Future[None] = Future()
@@ -132,13 +132,22 @@ class Core:
         return await future
 
     async def read_barrier(self) -> int:
-        """An index at which all that was confirmed anywhere before this call is applied. Raises NoQuorum."""
+        """An index at which all that was confirmed anywhere before this call is applied.
+
+        Raises NoQuorum, TooManyRequests.
+        """
         future: asyncio.Future[int | None] = self._loop.create_future()
 
         def done(index: int | None) -> None:
             self.call_on_loop(lambda: _resolve(future, index))
 
-        self.post(lambda: self._replica.read_barrier(done))
+        def ask() -> None:
+            try:
+                self._replica.read_barrier(done)
+            except TooManyRequests as error:
+                self.call_on_loop(partial(_refuse, future, error))
+
+        self.post(ask)
         index = await future
         if index is None:
             raise NoQuorum()
@@ -149,7 +158,7 @@ class Core:
         future: asyncio.Future[None] = self._loop.create_future()
 
         def wait() -> None:
-            self._commit_waiters.append((index, lambda: self.call_on_loop(lambda: _resolve(future, None))))
+            self._commit_waiters.append((index, future))
             self._replica.request_commit()
 
         self.post(wait)
@@ -369,10 +378,14 @@ class Core:
     def _answer_committed(self) -> None:
         if self._commit_waiters:
             committed = self.machine.committed_index
-            for index, call in self._commit_waiters:
+            waiting = []
+            for index, future in self._commit_waiters:
                 if index <= committed:
-                    call()
-            self._commit_waiters = [waiter for waiter in self._commit_waiters if waiter[0] > committed]
+                    self.call_on_loop(partial(_resolve, future, None))
+                elif not future.done():
+                    # Those who gave up are dropped.
+                    waiting.append((index, future))
+            self._commit_waiters = waiting
 
     def _take_view(self) -> None:
         replica, machine = self._replica, self.machine
@@ -436,6 +449,11 @@ def _resolve(future: asyncio.Future[T], value: T) -> None:
     """Sets the result unless the waiter has given up."""
     if not future.done():
         future.set_result(value)
+
+
+def _refuse(future: asyncio.Future[T], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 def _nothing() -> None:

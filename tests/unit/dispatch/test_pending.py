@@ -5,7 +5,7 @@ import pytest
 from raftsched.dispatch import pending
 from raftsched.dispatch.pending import REPROPOSE_AFTER_S, PendingTable
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import NodeDraining, NoQuorum, OutcomeUnknown, TooManyRequests
+from raftsched.model.errors import InvalidField, NodeDraining, OutcomeUnknown, TooManyRequests
 from raftsched.state.results import Done, Rejected, Result
 
 
@@ -116,10 +116,13 @@ def test_a_stopping_node_answers_everyone(table: PendingTable) -> None:
     assert [type(result.error) for result in results if isinstance(result, Rejected)] == [NodeDraining] * 2
 
 
-def test_without_any_proposal_the_error_says_no_quorum() -> None:
-    def nowhere(_data: bytes, _ops: int) -> None:
-        raise NoQuorum()
+def test_a_command_that_the_replica_will_never_take_is_rejected_with_its_error() -> None:
+    def refuse(_data: bytes, _ops: int) -> None:
+        raise InvalidField("is too large", field="command")
 
-    table = PendingTable(node_id=1, first_request=1, propose=nowhere)
-    with pytest.raises(NoQuorum):
-        table.submit(tick(), 1, lambda _result: None, now_s=0, timeout_s=1)
+    table = PendingTable(node_id=1, first_request=1, propose=refuse)
+    results: list[Result] = []
+    table.submit(tick(), 1, results.append, now_s=0, timeout_s=1)
+    assert isinstance(results[0], Rejected)
+    assert isinstance(results[0].error, InvalidField)
+    assert len(table) == 0
