@@ -20,7 +20,8 @@ class Elections(ReplicaCore):
         if self.is_leader or now_s < self._SyncObj__raftElectionDeadline:
             return
         self._reset_election_deadline()
-        if not self._may_campaign():
+        # A node that cannot apply what is committed could not lead.
+        if self._needs_snapshot:
             return
         if self.leader_id is not None or self._is_candidate:
             self._become_follower(self.term, None, "election timeout")
@@ -28,11 +29,6 @@ class Elections(ReplicaCore):
         self._ask_for_votes(pre_vote=True, for_term=self.term + 1, transfer=False)
         if len(self._pre_votes) >= self._quorum:
             self._start_election(transfer=False)
-
-    def _may_campaign(self) -> bool:
-        """Not while this node could not apply what it would lead, and not with a log that may have lost entries:
-        only where no log has any yet, at a cluster's first start, is an empty one as good as the others."""
-        return not self._needs_snapshot and (self._log.joined or self._log.last_index == 0)
 
     def _start_election(self, *, transfer: bool) -> None:
         self._pre_votes.clear()
@@ -53,6 +49,7 @@ class Elections(ReplicaCore):
             last_index=self._log.last_index,
             last_term=self._log.last_term,
             transfer=transfer,
+            joined=self._log.joined,
         )
         for peer in self._peer_ids:
             # It tells of the log's end, and a real one of the vote for itself.
@@ -85,8 +82,9 @@ class Elections(ReplicaCore):
         if self._follows_live_leader(request):
             return False
         # A disk that came back empty may have held entries that count as committed: until a leader has filled it
-        # again, its vote could elect a node without them.
-        if not log.joined and request.last_index > 0:
+        # again, neither its vote nor its candidacy may decide between the others. At a cluster's first start no
+        # node has joined, and they elect each other.
+        if request.joined != log.joined:
             return False
         return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
 
@@ -112,7 +110,7 @@ class Elections(ReplicaCore):
                 self._SyncObj__onBecomeLeader()
 
     def _on_timeout_now(self, peer: int) -> None:
-        if peer == self.leader_id and not self.is_leader and self._may_campaign():
+        if peer == self.leader_id and not self.is_leader and not self._needs_snapshot:
             logger.info("taking over leadership on request", extra={"term": self.term, "leader": peer})
             self._start_election(transfer=True)
 

@@ -15,7 +15,7 @@ from raftsched.model.errors import ImpossibleState, StoreCorrupt
 from raftsched.raft import log_records as records
 from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import MIB
-from raftsched.raft.log_records import Change, Delete, LogState, Put
+from raftsched.raft.log_records import Change, Delete, LogEntry, LogState, Put
 from raftsched.raft.ports import Background
 
 # LMDB 0.9's file format: the one that its tools and older bindings read.
@@ -47,7 +47,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         self._background = background if background is not None else InlineBackground()
         self._cache_bytes = cache_bytes
         # Newest entries by index; from _cache_first on without a gap.
-        self._cache: dict[int, bytes] = {}
+        self._cache: dict[int, LogEntry] = {}
         self._cache_first = 1
         self._cached = 0
         # Of every entry: the size of its command, so that compaction can count bytes without reading.
@@ -130,11 +130,11 @@ class RaftLog(Journal):  # type: ignore[misc]
                 checked += self._sizes[index - self._state.base_index - 1]
                 if checked > verify_bytes:
                     break
-                _, command = records.unpack_entry(index, txn.get(records.key(index), b"", db=self._entries_db))
+                entry = records.unpack_entry(index, txn.get(records.key(index), b"", db=self._entries_db))
                 if checked <= self._cache_bytes:
-                    self._cache[index] = command
+                    self._cache[index] = entry
                     self._cache_first = index
-                    self._cached += len(command)
+                    self._cached += len(entry.command)
         self._durable = self._last_index
         self._durable_term = self._state.term
 
@@ -195,8 +195,8 @@ class RaftLog(Journal):  # type: ignore[misc]
             return None
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
-    def entries(self, first: int, max_bytes: int, last: int | None = None) -> list[tuple[int, bytes]]:
-        """(term, command) from `first` on, at least one if there is one, else as fit into `max_bytes`."""
+    def entries(self, first: int, max_bytes: int, last: int | None = None) -> list[LogEntry]:
+        """From `first` on, at least one if there is one, else as many as fit into `max_bytes`."""
         last = self._last_index if last is None else min(last, self._last_index)
         if first <= self._state.base_index:
             raise ImpossibleState(f"log entry {first} was compacted away; the log starts at {self.first_index}")
@@ -207,17 +207,14 @@ class RaftLog(Journal):  # type: ignore[misc]
                 break
             end += 1
         found = [] if first >= self._cache_first else self._read(first, min(end, self._cache_first))
-        found += [
-            (self._run_terms[bisect_right(self._run_starts, index) - 1], self._cache[index])
-            for index in range(max(first, self._cache_first), end)
-        ]
+        found += [self._cache[index] for index in range(max(first, self._cache_first), end)]
         return found
 
-    def command(self, index: int) -> bytes:
+    def entry(self, index: int) -> LogEntry:
         cached = self._cache.get(index)
-        return cached if cached is not None else self.entries(index, 0, index)[0][1]
+        return cached if cached is not None else self.entries(index, 0, index)[0]
 
-    def _read(self, first: int, end: int) -> list[tuple[int, bytes]]:
+    def _read(self, first: int, end: int) -> list[LogEntry]:
         found = []
         try:
             with self._env.begin() as txn:
@@ -252,10 +249,11 @@ class RaftLog(Journal):  # type: ignore[misc]
             )
         if checksum is None:
             checksum = records.checksum(index, term, command)
-        self._changes.append(Put(index, term, checksum, command))
+        entry = LogEntry(term, command, checksum)
+        self._changes.append(Put(index, entry))
         self._must_flush = True
         self._note_entry(index, term, len(command))
-        self._cache[index] = command
+        self._cache[index] = entry
         self._cached += len(command)
 
     def truncate_from(self, index: int) -> None:
@@ -268,7 +266,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         self._must_flush = True
         for gone in range(index, self._last_index + 1):
             self._bytes -= self._sizes.pop()
-            self._cached -= len(self._cache.pop(gone, b""))
+            self._uncache(gone)
         keep = bisect_right(self._run_starts, index - 1)
         del self._run_starts[keep:], self._run_terms[keep:]
         self._last_index = index - 1
@@ -289,7 +287,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         self._changes.append(Delete(base + 1, index))
         for gone in range(base + 1, index + 1):
             self._bytes -= self._sizes.popleft()
-            self._cached -= len(self._cache.pop(gone, b""))
+            self._uncache(gone)
         drop = bisect_right(self._run_starts, index)
         if drop:
             self._run_starts[drop - 1] = index + 1
@@ -341,6 +339,10 @@ class RaftLog(Journal):  # type: ignore[misc]
         if not self._state.joined:
             self._state = replace(self._state, joined=True)
             self._must_flush = True
+
+    def _uncache(self, index: int) -> None:
+        if (entry := self._cache.pop(index, None)) is not None:
+            self._cached -= len(entry.command)
 
     def _note_entry(self, index: int, term: int, size: int) -> None:
         if not self._run_terms or self._run_terms[-1] != term:
@@ -404,7 +406,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         self._durable = max(self._durable, self._in_flight_last)
         self._durable_term = term
         while self._cached > self._cache_bytes and self._cache_first <= self._durable:
-            self._cached -= len(self._cache.pop(self._cache_first))
+            self._uncache(self._cache_first)
             self._cache_first += 1
         if self._flush_again:
             self._submit()
@@ -443,8 +445,8 @@ class RaftLog(Journal):  # type: ignore[misc]
         if isinstance(item, slice):
             return [self[position] for position in range(*item.indices(len(self)))]
         index = range(self.first_index, self._last_index + 1)[item]
-        term, command = self.entries(index, 0, index)[0]
-        return command, index, term
+        entry = self.entry(index)
+        return entry.command, index, entry.term
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
         self.set_commit_index(raftCommitIndex)

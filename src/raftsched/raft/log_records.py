@@ -4,7 +4,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 
@@ -80,21 +80,28 @@ def term_of(index: int, record: Buffer) -> int:
     return int(_ENTRY_HEAD.unpack_from(record)[0])
 
 
-def unpack_entry(index: int, record: Buffer) -> tuple[int, bytes]:
-    """(term, command). Raises StoreCorrupt."""
+def unpack_entry(index: int, record: Buffer) -> "LogEntry":
+    """Raises StoreCorrupt."""
     term = term_of(index, record)
     command = bytes(record[HEAD_BYTES:])
-    if _ENTRY_HEAD.unpack_from(record)[1] != checksum(index, term, command):
+    stored = int(_ENTRY_HEAD.unpack_from(record)[1])
+    if stored != checksum(index, term, command):
         raise StoreCorrupt(f"log entry {index} is damaged: its checksum differs")
-    return term, command
+    return LogEntry(term, command, stored)
+
+
+class LogEntry(NamedTuple):
+    """What the log holds at an index; the checksum is of the index too."""
+
+    term: int
+    command: bytes
+    checksum: int
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
     index: int
-    term: int
-    checksum: int
-    command: bytes
+    entry: LogEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ def write(environment: lmdb.Environment, entries: Any, states: Any, changes: Seq
                 if isinstance(change, Delete):
                     _delete(cursor, change)
                     continue
-                record = _ENTRY_HEAD.pack(change.term, change.checksum) + change.command
+                record = _ENTRY_HEAD.pack(change.entry.term, change.entry.checksum) + change.entry.command
                 # Appending refuses a key that is not beyond all others: an overwrite here would mean a gap elsewhere.
                 if not cursor.put(key(change.index), record, append=True):
                     raise StoreCorrupt(f"log entry {change.index} is on disk already")

@@ -348,7 +348,7 @@ class Replica(Replication):
         if not self._can_apply():
             return False
         index = self._machine.applied_index + 1
-        ((term, command),) = self._log.entries(index, 0, index)
+        term, command, _ = self._log.entry(index)
         kind = command[:1]
         if kind not in (REGULAR, NO_OP):
             raise ImpossibleState(f"entry {index} is of a kind that this version does not know: {kind.hex()}")
@@ -360,13 +360,13 @@ class Replica(Replication):
 
     def _SyncObj__tryLogCompaction(self) -> None:
         """Moves the log's start. The state is durable on its own, so nothing has to be written for it."""
-        config = self._config
-        end = self._log.surplus_end(config.log_keep_entries, config.log_keep_bytes, config.compact_max_entries)
-        end = min(end, self._commits.safe_index)
+        config, log = self._config, self._log
+        end = self._commits.safe_index
         if (hold := self._sender.hold_index) is not None:
             end = min(end, hold)
-        if end > self._log.base_index:
-            self._log.compact_to(end)
+        at_most = min(end - log.base_index, config.compact_max_entries)
+        if at_most > 0:
+            log.compact_to(log.surplus_end(config.log_keep_entries, config.log_keep_bytes, at_most))
 
     def _seconds_to_wait(self) -> float:
         now_s = self._clock.monotonic()
@@ -450,3 +450,5 @@ class Replica(Replication):
         """Ends background work and answers waiting reads. Log, machine and transport are their makers' to close."""
         self._reads.fail_all()
         self._background.close()
+        self._receiver.close()
+        self._sender.stop_all()

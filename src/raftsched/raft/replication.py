@@ -37,7 +37,7 @@ class Replication(Elections):
         # The clock in the log never falls, so its last entry has the highest; without entries, the state has it.
         self._last_now_ms = self._machine.now_ms
         if last > self._log.base_index:
-            self._last_now_ms = max(self._last_now_ms, entry_now_ms(self._log.command(last)))
+            self._last_now_ms = max(self._last_now_ms, entry_now_ms(self._log.entry(last).command))
         # Entries of earlier terms are committed only along with one of this term.
         self._no_op_index = last + 1
         self._append(NO_OP, command_pb2.Entry())
@@ -91,15 +91,14 @@ class Replication(Elections):
         first = progress.next
         batch = self._log.entries(first, self._config.append_max_bytes)
         entries = [
-            peer_pb2.LogEntry(term=term, command=command, checksum=checksum(first + offset, term, command))
-            for offset, (term, command) in enumerate(batch)
+            peer_pb2.LogEntry(term=entry.term, command=entry.command, checksum=entry.checksum) for entry in batch
         ]
         if not self._send_append(peer, progress, first - 1, entries, notice=False):
             progress.probe()
             # The answer to the next heartbeat ends this.
             progress.probing = True
             return False
-        progress.sent(first + len(batch) - 1, sum(len(command) for _, command in batch))
+        progress.sent(first + len(batch) - 1, sum(len(entry.command) for entry in batch))
         return True
 
     def _send_append(

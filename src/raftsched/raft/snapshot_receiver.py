@@ -85,6 +85,12 @@ class SnapshotReceiver:
             self._background.submit(partial(_remove, self._incoming), _ignore)
             self._incoming = None
 
+    def close(self) -> None:
+        """At the end, when nothing runs in the background any more."""
+        if self._incoming is not None:
+            _remove(self._incoming)
+            self._incoming = None
+
     def _written(self, incoming: Incoming, size: int, _result: None, error: Exception | None) -> None:
         if error is not None:
             raise error

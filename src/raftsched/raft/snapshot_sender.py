@@ -95,10 +95,10 @@ class SnapshotSender:
                 self._discard()
             return
         self._unused_since_s = None
+        if self._copy is None and self._making is None and now_s >= self._retry_at_s:
+            self._retry_at_s = now_s + self._config.snapshot_retry_ms / 1000
+            self._make()
         if self._copy is None:
-            if self._making is None and now_s >= self._retry_at_s:
-                self._retry_at_s = now_s + self._config.snapshot_retry_ms / 1000
-                self._make()
             return
         for node, transfer in list(self._transfers.items()):
             if now_s - transfer.progress_s >= self._config.snapshot_retry_ms / 1000:

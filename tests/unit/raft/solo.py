@@ -105,7 +105,7 @@ class Solo:
         self.tick()
 
     def become_leader(self) -> None:
-        self.tick(after_s=2)
+        self.tick(after_s=5)
         self.vote(2, pre_vote=True)
         self.tick()
         self.disk.run_all()
@@ -125,4 +125,5 @@ class Solo:
         self.transport.take()
 
     def close(self) -> None:
+        self.replica.destroy()
         self.log.close()

@@ -342,6 +342,10 @@ class SimCluster:
         assert node.log is not None
         assert node.machine is not None
         node.log.close()
+        incoming = node.live._receiver._incoming
+        if incoming is not None and incoming.file is not None:
+            # The file stays, as after a crash; only the descriptor goes.
+            incoming.file.close()
         if loses_power and self.rng.random() < 0.5:
             node.machine.lose_last_commit()
         node.replica = None
@@ -373,6 +377,7 @@ class SimCluster:
     def close(self) -> None:
         for node in self.up():
             assert node.log is not None
+            node.live.destroy()
             node.log.close()
 
     # --- time ---------------------------------------------------------------------------------------------------

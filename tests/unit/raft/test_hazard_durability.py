@@ -92,7 +92,7 @@ def test_memory_holds_only_the_newest_entries_and_the_rest_is_read_and_checked(t
         log.append(index, 1, b"%4d" % index * 250)
         log.flush()
     assert log.cached_bytes <= 10_000
-    assert [command[:4] for _, command in log.entries(3, 2_500)] == [b"   3", b"   4"]
+    assert [entry.command[:4] for entry in log.entries(3, 2_500)] == [b"   3", b"   4"]
     log.close()
 
 

@@ -89,7 +89,7 @@ def test_a_follower_refuses_its_vote_while_it_hears_a_leader(tmp_path: Path) -> 
     solo = Solo(tmp_path)
     solo.append(prev=0, prev_term=0, entries=[(1, A)], commit=1)
     solo.transport.take()
-    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1)
+    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1, joined=True)
     solo.receive(3, vote_request=ask)
     solo.clock.now_s += 0.601
     solo.receive(3, vote_request=ask)
@@ -109,7 +109,11 @@ def test_only_a_log_that_is_at_least_as_new_gets_a_vote(
     solo.append(prev=0, prev_term=0, entries=[(1, A), (1, A)], commit=2)
     solo.clock.now_s += 5
     solo.transport.take()
-    solo.receive(3, term=2, vote_request=peer_pb2.VoteRequest(for_term=2, last_index=last_index, last_term=last_term))
+    solo.receive(
+        3,
+        term=2,
+        vote_request=peer_pb2.VoteRequest(for_term=2, last_index=last_index, last_term=last_term, joined=True),
+    )
     solo.tick()
     (message,) = solo.transport.take(to=3, body="vote_reply")
     assert message.vote_reply.granted is granted
@@ -134,21 +138,43 @@ def test_a_second_candidate_of_the_same_term_gets_no_vote_even_after_a_restart(t
 
 def test_a_disk_that_came_back_empty_elects_nobody_until_a_leader_has_filled_it(tmp_path: Path) -> None:
     solo = Solo(tmp_path)
-    ask = peer_pb2.VoteRequest(for_term=9, last_index=5, last_term=3)
-    solo.receive(3, term=9, vote_request=ask)
+
+    def is_given_to_a_node_with_everything(term: int) -> bool:
+        solo.clock.now_s += 5
+        solo.receive(
+            3,
+            term=term,
+            vote_request=peer_pb2.VoteRequest(for_term=term, last_index=5, last_term=term - 1, joined=True),
+        )
+        solo.tick()
+        (message,) = solo.transport.take(to=3, body="vote_reply")
+        return message.vote_reply.granted
+
+    assert not is_given_to_a_node_with_everything(9)
     solo.append(source=2, term=9, prev=0, prev_term=0, entries=[(3, A), (3, A)], commit=1)
-    solo.clock.now_s += 5
-    solo.receive(3, term=10, vote_request=peer_pb2.VoteRequest(for_term=10, last_index=5, last_term=3))
-    solo.tick()
-    assert not any(message.vote_reply.granted for message in solo.transport.take(body="vote_reply"))
-    solo.tick(after_s=5)
-    assert not solo.transport.take(body="vote_request"), "nor does it stand itself"
+    assert not is_given_to_a_node_with_everything(10)
     # All that was ever committed is known to a leader that has committed an entry of its own term.
     solo.append(source=2, term=10, prev=2, prev_term=3, entries=[(10, A)], commit=3)
+    assert is_given_to_a_node_with_everything(11)
+    solo.close()
+
+
+def test_nodes_that_have_not_joined_elect_each_other_and_nobody_else_does(tmp_path: Path) -> None:
+    """A cluster's first start, even if it is interrupted before anything was committed."""
+    solo = Solo(tmp_path)
+    solo.append(prev=0, prev_term=0, entries=[(1, A)])
+    ask = peer_pb2.VoteRequest(for_term=2, last_index=1, last_term=1)
     solo.clock.now_s += 5
-    solo.receive(3, term=11, vote_request=peer_pb2.VoteRequest(for_term=11, last_index=5, last_term=10))
+    solo.transport.take()
+    solo.receive(3, term=2, vote_request=ask)
     solo.tick()
     assert solo.transport.take(body="vote_reply")[0].vote_reply.granted
+    solo.append(source=3, term=2, prev=1, prev_term=1, entries=[(2, A)], commit=2)
+    solo.clock.now_s += 5
+    solo.transport.take()
+    solo.receive(2, term=3, vote_request=peer_pb2.VoteRequest(for_term=3, last_index=9, last_term=2))
+    solo.tick()
+    assert not solo.transport.take(body="vote_reply")[0].vote_reply.granted
     solo.close()
 
 

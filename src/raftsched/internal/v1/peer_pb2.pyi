@@ -97,18 +97,20 @@ class AppendReply(_message.Message):
     def __init__(self, success: _Optional[bool] = ..., match_index: _Optional[int] = ..., hint_index: _Optional[int] = ..., last_index: _Optional[int] = ..., round: _Optional[int] = ..., needs_snapshot: _Optional[bool] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("pre_vote", "for_term", "last_index", "last_term", "transfer")
+    __slots__ = ("pre_vote", "for_term", "last_index", "last_term", "transfer", "joined")
     PRE_VOTE_FIELD_NUMBER: _ClassVar[int]
     FOR_TERM_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_TERM_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
     pre_vote: bool
     for_term: int
     last_index: int
     last_term: int
     transfer: bool
-    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., transfer: _Optional[bool] = ...) -> None: ...
+    joined: bool
+    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., transfer: _Optional[bool] = ..., joined: _Optional[bool] = ...) -> None: ...
 
 class VoteReply(_message.Message):
     __slots__ = ("pre_vote", "for_term", "granted")
