@@ -87,6 +87,11 @@ class Worker:
         return self._handlers.names
 
     @property
+    def stopping(self) -> bool:
+        """Whether it has been asked to stop and has not ended yet."""
+        return self._stop.is_set()
+
+    @property
     def stats(self) -> WorkerStats:
         """A snapshot; may be read while the worker serves."""
         link = self._link

@@ -1,6 +1,8 @@
 """A worker that is told to stop lets its handlers end, reports what they did and says goodbye."""
 
 import asyncio
+import os
+import signal
 from datetime import timedelta
 
 from raftsched.client import Context, StopReason, Worker
@@ -76,6 +78,28 @@ async def test_a_second_request_to_stop_does_not_wait_for_handlers() -> None:
             worker.stop()
             worker.stop()
             await asyncio.wait_for(task, 5)
+
+
+async def test_sigterm_lets_handlers_end() -> None:
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses)
+        gate = asyncio.Event()
+        begun = asyncio.Event()
+
+        @worker.handler("wait")
+        async def wait(_context: Context, _payload: bytes) -> None:
+            begun.set()
+            await gate.wait()
+
+        task = asyncio.create_task(worker.serve(signals=True))
+        (entry,) = cluster.add("wait")
+        await asyncio.wait_for(begun.wait(), 5)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await cluster.until(lambda: worker.stopping)
+        gate.set()
+        await asyncio.wait_for(task, 5)
+        assert entry.state == "SUCCEEDED"
+        assert len(cluster.all_messages("goodbye")) == 1
 
 
 async def test_results_are_confirmed_before_it_leaves() -> None:
