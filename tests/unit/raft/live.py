@@ -64,7 +64,8 @@ class LiveNode:
         self._settings = settings
         self._inbox: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
         self._waiting: dict[int, Future[None]] = {}
-        self._requests = 0
+        # Never one of an earlier life.
+        self._requests = time.time_ns()
         self._is_stopping = False
         self.peers = GrpcPeers(
             node_id=number,
@@ -132,7 +133,9 @@ class LiveNode:
 
     def _on_effects(self, effects: Effects) -> None:
         for request, _ in effects.results:
-            self._waiting.pop(request).set_result(None)
+            # A restarted node applies again what it had asked for before.
+            if (future := self._waiting.pop(request, None)) is not None and not future.done():
+                future.set_result(None)
 
     def call(self, function: Callable[[], T]) -> "Future[T]":
         future: Future[T] = Future()
