@@ -61,7 +61,7 @@ _CLIENT_TIMEOUT_S = 15.0
     help="Empty or new folder for data and logs, kept afterwards.  [default: a temporary one, kept only on failure]",
 )
 def demo(folder: Path | None) -> None:
-    """Show in about 40 seconds that no job is lost when the leader is killed.
+    """Show in half a minute that no job is lost when the leader is killed.
 
     Starts three real nodes and two real workers on this machine, registers several hundred jobs (once, on crons
     with seconds, some that fail at first, some that always fail), kills the leader with SIGKILL while they run,

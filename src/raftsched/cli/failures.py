@@ -53,7 +53,8 @@ _ADVICE = {
     "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",
     "NODE_DRAINING": "name another node with --node",
     "NODE_DIVERGED": "name another node with --node, and rebuild that one: empty its data folder and start it again",
-    "UNAVAILABLE": "start a node (raftsched dev), or name one that runs: --node HOST:PORT or RAFTSCHED_NODES",
+    "UNAVAILABLE": "start a node (raftsched dev), or name one that runs (--node or RAFTSCHED_NODES); "
+    "nodes with TLS want the --tls options too",
     "DEADLINE_EXCEEDED": "try again; --timeout sets how long to wait",
 }
 

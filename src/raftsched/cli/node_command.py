@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from raftsched.cli.data_folder import claimed
 from raftsched.cli.failures import USAGE, Failure, reported
 from raftsched.cli.node_settings import (
     LOG_FORMATS,
@@ -99,7 +100,8 @@ def node(config_file: Path | None, peers: tuple[tuple[int, str], ...], **options
         level = settings.get("log_level", "info").upper()
         configure_logging(settings.get("log_format", "text"), level, node=config.node_id)
         try:
-            _run(config)
+            with claimed(config.data_dir, config.node_id, config.cluster_id):
+                _run(config)
         except RaftschedError as error:
             raise Failure(error.message, reason=error.reason, field=error.field) from error
         except OSError as error:

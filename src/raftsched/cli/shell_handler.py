@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raftsched.cli.shell_command import UserRefused, account_for, run_command
-from raftsched.client import Context
-from raftsched.client.failures import PlainFailure
+from raftsched.client import Context, PlainFailure
 
 SHELL_HANDLER = "shell.run"
 

@@ -121,18 +121,18 @@ def test_tls_needs_all_its_files(tmp_path: Path) -> None:
         node_config(both)
 
 
-def test_options_make_a_node(started: list[NodeConfig]) -> None:
-    result = run("--id", "1", "--data", "d", "--listen", "0.0.0.0:1", *THREE, "--session-ttl", "5s")
+def test_options_make_a_node(started: list[NodeConfig], tmp_path: Path) -> None:
+    result = run("--id", "1", "--data", str(tmp_path), "--listen", "0.0.0.0:1", *THREE, "--session-ttl", "5s")
     assert result.exit_code == 0, result.output
     (config,) = started
-    assert (config.node_id, config.data_dir, config.session_ttl_ms) == (1, Path("d"), 5_000)
+    assert (config.node_id, config.data_dir, config.session_ttl_ms) == (1, tmp_path, 5_000)
     assert config.peers == {1: "10.0.0.1:1", 2: "10.0.0.2:1", 3: "10.0.0.3:1"}
 
 
-def test_the_environment_makes_a_node(started: list[NodeConfig]) -> None:
+def test_the_environment_makes_a_node(started: list[NodeConfig], tmp_path: Path) -> None:
     environment = {
         "RAFTSCHED_NODE_ID": "3",
-        "RAFTSCHED_DATA": "/d",
+        "RAFTSCHED_DATA": str(tmp_path),
         "RAFTSCHED_LISTEN": "10.0.0.3:1",
         "RAFTSCHED_PEERS": "1=10.0.0.1:1 2=10.0.0.2:1",
         "RAFTSCHED_CLUSTER_ID": "c",
