@@ -39,8 +39,11 @@ _LONGEST_BACKOFF_S = 1.0
 # One attempt's share of a call's time, doubled by each attempt that got no answer: a node that hangs must not use up
 # the whole time, and a cluster that is only slow must not be asked faster than it can answer.
 _FIRST_ATTEMPT_S = 3.0
-# How long a node that just failed is asked only when all the others have failed too.
+# How long a node that just failed is asked only when all the others have failed too: doubled for one that goes on
+# not answering at all, and which is then given little time to prove that it is back.
 _SIT_OUT_S = 1.0
+_LONGEST_SIT_OUT_S = 30.0
+_PROBE_S = 0.5
 
 
 def open_channel(
@@ -65,12 +68,14 @@ class Stubs:
 
 
 class _Node:
-    __slots__ = ("address", "sits_out_until_s", "stubs")
+    __slots__ = ("address", "silences", "sits_out_until_s", "stubs")
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.stubs: Stubs | None = None
         self.sits_out_until_s = 0.0
+        # Attempts in a row that it did not answer.
+        self.silences = 0
 
     def open(self, credentials: grpc.ChannelCredentials | None) -> Stubs:
         if self.stubs is None:
@@ -106,21 +111,27 @@ class ChannelPool:
         attempts = 0
         while True:
             node = self._pick() if address is None else self._named(address)
-            within_s = max(min(deadline_s - time.monotonic(), attempt_s), 0.001)
+            asked_s = time.monotonic()
+            # One that was silent gets little time, unless it is the only hope.
+            patience_s = _PROBE_S if node.silences and node.sits_out_until_s <= asked_s else attempt_s
+            within_s = max(min(deadline_s - asked_s, patience_s), 0.001)
             try:
                 answer = await self._attempt(node, method, request, within_s)
             except grpc.aio.AioRpcError as failure:
                 error = from_rpc(failure)
                 if not error.retryable:
                     raise error from None
-                if failure.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                silent = failure.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+                if silent and patience_s == attempt_s:
                     attempt_s *= 2
+                node.silences = node.silences + 1 if silent else 0
             else:
+                node.silences = 0
                 node.sits_out_until_s = 0.0
                 return answer
             attempts += 1
             now_s = time.monotonic()
-            node.sits_out_until_s = now_s + _SIT_OUT_S
+            node.sits_out_until_s = now_s + min(_SIT_OUT_S * 2**node.silences, _LONGEST_SIT_OUT_S)
             wait_s = 0.0
             # The other nodes are asked at once; only when all have failed is there a reason to wait.
             if address is not None or attempts % len(self._nodes) == 0:

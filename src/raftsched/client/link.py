@@ -59,6 +59,7 @@ class Link:
         self._policy = CreditPolicy(concurrency=concurrency, limit=prefetch_limit)
         self._streams = [NodeStream(address, self, credentials) for address in addresses]
         self._turn = 0
+        self._heartbeat_turn = 0
         self._draining = False
         # Goodbye has been said.
         self._left = False
@@ -252,6 +253,7 @@ class Link:
             if now_s >= session.heartbeat_due_s():
                 self._send_heartbeat(session)
             session.outbox.repeat_overdue()
+            self._probe_slow_streams(session, now_s)
             self._drop_silent_streams(session, now_s)
             self._give_back_what_is_stuck(session)
             self._ask_for_work()
@@ -263,14 +265,22 @@ class Link:
     def _send_heartbeat(self, session: Session) -> None:
         """On each stream in turn, so that each proves now and then that it is alive; first on those that are."""
         streams = [stream for stream in self._streams if stream.usable]
-        if not streams:
-            return
-        answering = [stream for stream in streams if stream.unanswered_since_s is None] or streams
-        self._turn += 1
-        stream = answering[self._turn % len(answering)]
+        if streams:
+            answering = [stream for stream in streams if stream.unanswered_since_s is None] or streams
+            self._heartbeat_turn += 1
+            self._beat(session, answering[self._heartbeat_turn % len(answering)])
+
+    def _beat(self, session: Session, stream: NodeStream) -> None:
         if stream.unanswered_since_s is None:
             stream.unanswered_since_s = time.monotonic()
         session.heartbeat(stream)
+
+    def _probe_slow_streams(self, session: Session, now_s: float) -> None:
+        """A stream that is slow to confirm is asked for a sign of life before its turn."""
+        for stream in self._streams:
+            slow = session.outbox.waits_on(stream, now_s - session.patience_s)
+            if slow and stream.usable and stream.unanswered_since_s is None:
+                self._beat(session, stream)
 
     def _drop_silent_streams(self, session: Session, now_s: float) -> None:
         """A stream whose heartbeat has no answer, while a later one on another stream had, leads nowhere."""

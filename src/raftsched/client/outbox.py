@@ -43,6 +43,7 @@ class _Sent:
     blocks: list[tuple[HeldBlock, int]]
     executions: int
     route: Route | None = None
+    sent_s: float = 0.0
     overdue_at_s: float = 0.0
     timeout_s: float = _CONFIRM_TIMEOUT_S
 
@@ -169,6 +170,10 @@ class Outbox:
         """Sends what had no stream to go by."""
         self._repeat([sequence for sequence, sent in self._sent.items() if sent.route is None], avoid=None)
 
+    def waits_on(self, route: Route, since_s: float) -> bool:
+        """Whether something that was sent on that stream before then is not confirmed."""
+        return any(sent.route is route and sent.sent_s < since_s for sent in self._sent.values())
+
     def repeat_overdue(self) -> None:
         """Sends again, another way, what was not confirmed in time."""
         now_s = time.monotonic()
@@ -232,7 +237,8 @@ class Outbox:
         (sent.message.ack if kind == "ack" else sent.message.fail).sequence = self._sequence
         self._sent[self._sequence] = sent
         sent.route = self._choose_route(avoid)
-        sent.overdue_at_s = time.monotonic() + sent.timeout_s
+        sent.sent_s = time.monotonic()
+        sent.overdue_at_s = sent.sent_s + sent.timeout_s
         if sent.route is not None:
             sent.route.send(sent.message)
 
