@@ -45,14 +45,17 @@ class CreditLine:
         return self.granted - self.received
 
 
-def spread(free: int, lines: Sequence[CreditLine]) -> list[CreditLine]:
-    """Grants `free` more executions so that what is outstanding becomes as even as it can; returns the lines raised."""
+def spread(free: int, lines: Sequence[CreditLine], *, least: int = 1) -> list[CreditLine]:
+    """Grants up to `free` more executions, so that what is outstanding becomes as even as it can.
+
+    Returns the lines raised. None is raised by less than `least`: each takes a message.
+    """
     by_need = sorted(lines, key=lambda line: line.outstanding)
     level = _level(free, by_need)
     raised: list[CreditLine] = []
     for line in by_need:
         grant = min(free, level - line.outstanding)
-        if grant <= 0:
+        if grant < least:
             break
         line.granted += grant
         free -= grant

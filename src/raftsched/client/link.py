@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 # Results that may wait for confirmation before no more work is asked for: without a quorum, they only pile up.
 _MOST_UNCONFIRMED = 65_536
-# Credit is given in steps of an eighth of the target, or whatever is free after so long.
-_CREDIT_STEP = 8
+# A stream's credit is raised by at least a fourth of its share, or by whatever is free after so long.
+_CREDIT_STEPS = 4
 _CREDIT_WAIT_S = 0.02
 # Work that waits here while no handler slot has come free for so long is given back for others.
 _STUCK_S = 2.0
@@ -206,14 +206,12 @@ class Link:
             stream.abort()
 
     def _ask_for_work(self) -> None:
-        """Grants credit for what the worker can take on: at once if that is much, else a little later."""
-        free = self._free_credit()
-        if free <= 0 or self._credit_timer is not None:
-            return
-        if free < self._target() // _CREDIT_STEP:
-            self._credit_timer = asyncio.get_running_loop().call_later(_CREDIT_WAIT_S, self._grant)
-        else:
-            self._grant()
+        """Grants credit for what the worker can take on: much of it at once, the rest a little later."""
+        streams = sum(stream.usable for stream in self._streams)
+        if streams and self._credit_timer is None and self._free_credit() > 0:
+            self._grant(max(1, self._target() // (_CREDIT_STEPS * streams)))
+            if self._free_credit() > 0:
+                self._credit_timer = asyncio.get_running_loop().call_later(_CREDIT_WAIT_S, self._grant_rest)
 
     def _target(self) -> int:
         return self._policy.target(self.pool.finished)
@@ -225,15 +223,16 @@ class Link:
         outstanding = sum(stream.credit.outstanding for stream in self._streams if stream.usable)
         return self._target() - self.pool.unfinished - outstanding
 
-    def _grant(self) -> None:
-        if self._credit_timer is not None:
-            self._credit_timer.cancel()
-            self._credit_timer = None
+    def _grant_rest(self) -> None:
+        self._credit_timer = None
+        self._grant(1)
+
+    def _grant(self, least: int) -> None:
         free = self._free_credit()
         streams = [stream for stream in self._streams if stream.usable]
         if free <= 0 or not streams:
             return
-        raised = spread(free, [stream.credit for stream in streams])
+        raised = spread(free, [stream.credit for stream in streams], least=least)
         for stream in streams:
             if any(line is stream.credit for line in raised):
                 message = worker_pb2.WorkerMessage()
