@@ -55,7 +55,8 @@ _ADVICE = {
     "NODE_DIVERGED": "name another node with --node, and rebuild that one: empty its data folder and start it again",
     "UNAVAILABLE": "start a node (raftsched dev), or name one that runs (--node or RAFTSCHED_NODES); "
     "nodes with TLS want the --tls options too",
-    "DEADLINE_EXCEEDED": "try again; --timeout sets how long to wait",
+    "DEADLINE_EXCEEDED": "repeat the command: it will not be done twice; --timeout sets how long to wait",
+    "OUTCOME_UNKNOWN": "repeat the command: it will not be done twice",
 }
 
 
@@ -74,13 +75,12 @@ class Failure(Exception):
 def failure_of(error: errors.RaftschedError, nodes: Sequence[str] = ()) -> Failure:
     """An error of the client, with its exit code and what to do about it. `nodes` are those that were asked."""
     exit_code = next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), ERROR)
-    advice = _ADVICE.get(error.reason, "")
-    if error.reason in {"OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED"} and error.request_id:
-        advice = f"repeat the command with --request-id {error.request_id}: it will not be done twice"
     message = error.message
     if error.reason == "UNAVAILABLE":
         message = f"no node answers at {', '.join(nodes)} ({message})"
-    return Failure(message, exit_code=exit_code, reason=error.reason, field=error.field, advice=advice)
+    return Failure(
+        message, exit_code=exit_code, reason=error.reason, field=error.field, advice=_ADVICE.get(error.reason, "")
+    )
 
 
 def as_document(failure: Failure) -> dict[str, Any]:

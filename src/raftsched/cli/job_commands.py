@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from raftsched.cli.connection import Connection, connects
-from raftsched.cli.failures import EXIT_CODES_HELP
+from raftsched.cli.failures import EXIT_CODES_HELP, failure_of
 from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
 from raftsched.cli.values import DURATION, GIVEN, PAIR, ZONE, parse_moment_ms, wall_clock_ms
 from raftsched.client import (
@@ -23,10 +23,14 @@ from raftsched.client import (
     RetryPolicy,
     SkippedOccurrence,
     SyncClient,
+    Unavailable,
 )
 
 # What the API takes; one byte more is read from a file or a pipe, so that the cluster refuses it by its own rule.
 _MAX_PAYLOAD_BYTES = 256 * 1024
+
+# A time in the past means now, by the cluster's clock; and it is the same at each repetition of a command.
+_NOW = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Policies that the cluster carries out.
 _OVERLAPS = ("skip", "allow")
@@ -91,11 +95,23 @@ def create(
       raftsched job create reports.nightly --cron "0 2 * * *" --tz Europe/Berlin --name nightly
       raftsched job create mail.send --run-at "in 5m" --payload '{"to": "ada"}'
       raftsched job create shell.run --every 1h --payload '{"command": "df -h"}' --queue shell
-      pg_dump mydb | gzip | raftsched job create archive.store --payload-file - --request-id backup-2030-01-31
+      git rev-parse HEAD | raftsched job create builds.start --payload-file - --request-id build-42
     """
+    relative = (options["run_at"] or "").strip().startswith("in ")
+    if relative and request_id:
+        raise click.UsageError(
+            "--run-at 'in …' is another time at each repetition: with --request-id, write the time out"
+        )
     spec = _spec(handler, _payload(payload, payload_file), options)
     with connection.client() as client:
-        created = client.create_spec(spec, request_id=request_id)
+        try:
+            created = client.create_spec(spec, request_id=request_id)
+        except Unavailable as error:
+            failure = failure_of(error, connection.addresses)
+            if error.request_id:
+                moment = f" --run-at {spec.run_at.isoformat()}" if relative and spec.run_at else ""
+                failure.advice = f"repeat it with --request-id {error.request_id}{moment}: it will not be done twice"
+            raise failure from error
     if connection.as_json:
         print_json(created)
         return
@@ -313,7 +329,7 @@ def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         raise click.UsageError("--start belongs to --every")
     run_at = None
     if not given or options["run_at"] is not None:
-        run_at = _moment(options["run_at"] or "now", tz, "--run-at")
+        run_at = _NOW if (options["run_at"] or "now") == "now" else _moment(options["run_at"], tz, "--run-at")
     return JobSpec(
         handler,
         run_at=run_at,

@@ -1,6 +1,7 @@
 """The commands against a real node: what they register and show, for people and programs, and how they fail."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -100,8 +101,9 @@ def test_the_payload_comes_from_a_file_or_standard_input(cli: CommandLine, tmp_p
     assert from_file["payload"] is None
 
 
-def test_the_same_request_id_registers_one_job(cli: CommandLine) -> None:
-    arguments = ("job", "create", "x", "--run-at", "2099-01-01T00:00:00Z", "--request-id", "once-only")
+@pytest.mark.parametrize("schedule", [(), ("--run-at", "now"), ("--run-at", "2099-01-01T00:00:00Z"), ("--every", "1h")])
+def test_the_same_request_id_registers_one_job(cli: CommandLine, schedule: tuple[str, ...]) -> None:
+    arguments = ("job", "create", "x", *schedule, "--request-id", "once-only" + "".join(schedule))
     first, second = cli.document(*arguments), cli.document(*arguments)
     assert (first["existed"], second["existed"], first["id"]) == (False, True, second["id"])
     code, error = cli.failure(*arguments, "--priority", "3")
@@ -288,6 +290,7 @@ def test_an_error_for_people_says_what_to_do(cli: CommandLine) -> None:
         (("job", "create", "x", "--payload", "a", "--payload-file", "b"), "exclude each other"),
         (("job", "create", "x", "--payload-file", "/no/such/file"), "No such file"),
         (("job", "create", "x", "--request-id", ""), "must not be empty"),
+        (("job", "create", "x", "--run-at", "in 1m", "--request-id", "k"), "write the time out"),
         (("job", "create", "x", "--name", ""), "must not be empty"),
         (("job", "get", "--name", ""), "must not be empty"),
         (("job", "get"), "either the job's id or --name"),
@@ -308,6 +311,12 @@ def test_wrong_usage_ends_with_2_before_any_cluster_is_asked(arguments: tuple[st
     result = CliRunner().invoke(main, arguments, env={"RAFTSCHED_NODES": "127.0.0.1:1"})
     assert result.exit_code == 2, result.output
     assert reason in result.output
+
+
+def test_a_create_without_an_answer_tells_how_to_repeat_it() -> None:
+    code, error = CommandLine("127.0.0.1:1").failure("--timeout", "300ms", "job", "create", "x", "--run-at", "in 1m")
+    assert code == 5
+    assert re.search(r"repeat it with --request-id \S+ --run-at \d{4}-\S+: it will not be done twice", error["advice"])
 
 
 def test_without_a_cluster_the_exit_code_is_5() -> None:
