@@ -51,7 +51,8 @@ class WorkerSettings:
 class StreamCore(Protocol):
     """What a stream needs of the core thread; all of it is called on the loop."""
 
-    lease_pump: LeasePump
+    @property
+    def lease_pump(self) -> LeasePump: ...
 
     def submit_nowait(
         self, command: command_pb2.Command, ops: int, on_result: Callable[[Result], None], timeout_s: float

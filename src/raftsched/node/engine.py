@@ -1,0 +1,289 @@
+"""One node without its threads, clocks and network: replica, state machine and pumps, driven step by step.
+
+Everything outside is injected, so that a simulator can run a whole cluster of engines in one process under one seed.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from raftsched.dispatch.cluster_view import ClusterView, PeerView
+from raftsched.dispatch.fire_pump import FirePump
+from raftsched.dispatch.leader_duties import LeaderDuties
+from raftsched.dispatch.lease_pump import LeasePump
+from raftsched.dispatch.pending import OnResult, PendingTable
+from raftsched.internal.v1 import command_pb2, report_pb2
+from raftsched.model.errors import NodeDiverged, NodeDraining
+from raftsched.node.config import NodeConfig
+from raftsched.node.divergence import DivergenceWatch
+from raftsched.raft.config import RaftConfig
+from raftsched.raft.log import RaftLog
+from raftsched.raft.ports import Background, Clock, PeerTransport
+from raftsched.raft.replica import Replica
+from raftsched.state.machine import Machine
+from raftsched.state.results import Effects, Leased, LeaseEnded, Rejected, Result, SessionOpened
+from raftsched.store.environment import Store
+from raftsched.v1 import cluster_pb2
+from raftsched.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+# A step is due at least this often; everything an engine waits for wakes it before.
+LONGEST_WAIT_S = 1.0
+REPORT_EVERY_S = 0.5
+# A peer that has not reported for so long does not dispatch: its shards go to the others.
+SILENT_AFTER_S = 2.0
+# An entry's operations: what one apply may take, some 10 ms.
+ENTRY_MAX_OPS = 4_000
+
+
+class Listener(Protocol):
+    """What the engine tells its surroundings, from within `step`."""
+
+    def lease_ended(self, ended: LeaseEnded) -> None: ...
+
+    def session_ended(self, session: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What an engine does not make itself. Backgrounds run work off the engine's thread, or in line."""
+
+    clock: Clock
+    rng: random.Random
+    transport: PeerTransport
+    send_report: Callable[[int, bytes], object]
+    log_background: Background
+    snapshot_background: Background
+    listener: Listener
+
+
+@dataclass(slots=True)
+class _Peer:
+    credit: int
+    heard_s: float
+
+
+class Engine:
+    """Made, called and closed on one thread. Opening raises StoreCorrupt; `step` raises what must stop the node."""
+
+    def __init__(self, config: NodeConfig, outside: Outside) -> None:
+        self._config = config
+        self._clock = outside.clock
+        self._send_report = outside.send_report
+        self._listener = outside.listener
+        self._draining = False
+        self._closing = False
+        self._diverged = False
+        self._watch = DivergenceWatch(members=len(config.peers))
+        self._watched_index = 0
+        self._peers: dict[int, _Peer] = {}
+        self._next_report_s = 0.0
+        self._was_leader = False
+        self._leader_seen: int | None = None
+        self._served: tuple[int, frozenset[str]] = (-1, frozenset())
+        config.data_dir.mkdir(parents=True, exist_ok=True)
+        self.store = Store(config.data_dir / "state")
+        self.machine = Machine(self.store, node_id=config.node_id)
+        self._log = RaftLog(config.data_dir / "log", background=outside.log_background)
+        self.replica = Replica(
+            RaftConfig(
+                node_id=config.node_id,
+                peers=config.peers,
+                entry_max_ops=ENTRY_MAX_OPS,
+                log_keep_entries=config.log_keep_entries,
+                snapshot_dir=config.data_dir / "snapshots",
+            ),
+            log=self._log,
+            machine=self.machine,
+            transport=outside.transport,
+            clock=outside.clock,
+            rng=outside.rng,
+            on_effects=self._on_effects,
+            background=outside.snapshot_background,
+        )
+        # Above all numbers of an earlier run, as long as that began before and had under a million requests a second.
+        first_request = outside.clock.wall_ms() << 20
+        self._pending = PendingTable(node_id=config.node_id, first_request=first_request, propose=self.replica.propose)
+        self.lease_pump = LeasePump(machine=self.machine, submit=self.submit, clock=outside.clock)
+        self._fire_pump = FirePump(
+            node_id=config.node_id,
+            machine=self.machine,
+            submit=self.submit,
+            clock=outside.clock,
+            served_queues=self._served_queues,
+        )
+        self._duties = LeaderDuties(
+            node_id=config.node_id,
+            machine=self.machine,
+            submit=self.submit,
+            clock=outside.clock,
+            session_grace_ms=config.session_ttl_ms,
+        )
+
+    def step(self) -> float:
+        """Does all that is due now and applies at most one entry. Returns the seconds until the next step is due."""
+        if self._diverged:
+            return LONGEST_WAIT_S
+        waits: list[float | None] = [LONGEST_WAIT_S, self.replica.tick()]
+        self._follow_snapshots()
+        self._follow_leadership()
+        now_s = self._clock.monotonic()
+        if not self._draining:
+            waits.append(self._fire_pump.step())
+            waits.append(self.lease_pump.step())
+        if self.replica.is_leader:
+            waits.append(self._duties.step(self._live_nodes(now_s)))
+        alarm_s = self._pending.step(now_s)
+        waits.append(None if alarm_s is None else max(0.0, alarm_s - now_s))
+        self._report(now_s)
+        return min(wait for wait in waits if wait is not None)
+
+    def submit(self, command: command_pb2.Command, ops: int, on_result: OnResult, *, timeout_s: float = 5.0) -> None:
+        """Proposes `command` until it has a result; `on_result` is called once, from within a step or at once."""
+        if self._diverged or self._closing:
+            on_result(Rejected(NodeDiverged() if self._diverged else NodeDraining()))
+            return
+        self._pending.submit(command, ops, on_result, now_s=self._clock.monotonic(), timeout_s=timeout_s)
+
+    def on_report(self, node_id: int, data: bytes) -> None:
+        """What a peer told of itself."""
+        report = report_pb2.NodeReport.FromString(data)
+        if node_id not in self._peers:
+            self._duties.review_now()
+        self._peers[node_id] = _Peer(report.worker_credit, self._clock.monotonic())
+        self._watch.reported(node_id, report.applied_index, report.state_digest)
+        if not self._diverged and self._watch.is_diverged(self.replica.leader_id):
+            self._diverge()
+
+    def drain(self) -> None:
+        """Fires and leases nothing more, hands leadership over; what is under way goes on."""
+        self._draining = True
+        self.lease_pump.stop()
+        self.replica.transfer_leadership(None)
+
+    def close(self, *, commit: bool) -> None:
+        """Answers who waits with NodeDraining, closes log and store. `commit` saves replaying the log's end."""
+        self._closing = True
+        self._pending.fail_all(NodeDraining())
+        if commit:
+            self.machine.commit()
+        self.replica.destroy()
+        self._log.close()
+        self.machine.close()
+
+    # --- what entries do ------------------------------------------------------------------------------------------
+
+    def _on_effects(self, effects: Effects) -> None:
+        self._watched_index = self.machine.applied_index
+        self._watch.applied(self._watched_index, self.machine.digest)
+        for request, result in effects.results:
+            if not self._pending.resolve(request, result):
+                self._give_back_orphan(result)
+        for ended in effects.leases_ended:
+            self._listener.lease_ended(ended)
+        for session in effects.sessions_ended:
+            self._listener.session_ended(session)
+
+    def _give_back_orphan(self, result: Result) -> None:
+        """A command that had been proposed twice was applied twice: what the second one took is given back."""
+        if isinstance(result, Leased) and result.executions:
+            self.lease_pump.give_back(result)
+        elif isinstance(result, SessionOpened):
+            close = command_pb2.CloseSession(session=result.session)
+            self.submit(command_pb2.Command(close_session=close), 1, lambda _result: None)
+
+    def _follow_snapshots(self) -> None:
+        if self.machine.applied_index > self._watched_index:
+            # It got there without applying: the state is a snapshot's, and older comparisons say nothing about it.
+            self._watched_index = self.machine.applied_index
+            self._watch.restarted_from_snapshot()
+
+    def _follow_leadership(self) -> None:
+        is_leader, leader = self.replica.is_leader, self.replica.leader_id
+        if is_leader and not self._was_leader:
+            self._duties.lead(self.replica.term)
+        self._was_leader = is_leader
+        if leader != self._leader_seen:
+            self._leader_seen = leader
+            if leader is not None:
+                logger.info("following leader", extra={"leader": leader, "term": self.replica.term})
+                self._pending.propose_all_again(self._clock.monotonic())
+
+    def _served_queues(self) -> Collection[str]:
+        index, queues = self._served
+        if index != self.machine.applied_index:
+            queues = frozenset(name for session in self.machine.sessions.values() for name in session.queues)
+            self._served = (self.machine.applied_index, queues)
+        return queues
+
+    # --- what nodes tell each other -------------------------------------------------------------------------------
+
+    def _report(self, now_s: float) -> None:
+        if now_s < self._next_report_s:
+            return
+        self._next_report_s = now_s + REPORT_EVERY_S
+        report = report_pb2.NodeReport(
+            applied_index=self.machine.applied_index,
+            state_digest=self.machine.digest,
+            worker_credit=self.lease_pump.window,
+        ).SerializeToString()
+        for node_id in self._config.peers:
+            if node_id != self._config.node_id:
+                self._send_report(node_id, report)
+
+    def _diverge(self) -> None:
+        self._diverged = True
+        logger.critical(
+            "this node's state differs from the quorum's: it serves nothing until it is rebuilt from the others",
+            extra={"applied_index": self.machine.applied_index, "differs_from": self._watch.differs_from()},
+        )
+        self._pending.fail_all(NodeDiverged())
+
+    def _live_nodes(self, now_s: float) -> dict[int, int]:
+        """Nodes that may dispatch, with their workers' credit."""
+        live = {node_id: peer.credit for node_id, peer in self._peers.items() if now_s - peer.heard_s < SILENT_AFTER_S}
+        live[self._config.node_id] = 0 if self._draining else self.lease_pump.window
+        return live
+
+    # --- status -----------------------------------------------------------------------------------------------------
+
+    def view(self) -> ClusterView:
+        """What this node knows of the cluster now."""
+        replica, machine = self.replica, self.machine
+        connected = replica.connected_ids
+        matches = replica.match_indexes if replica.is_leader else {}
+        return ClusterView(
+            node_id=self._config.node_id,
+            leader_id=replica.leader_id,
+            has_quorum=replica.has_quorum,
+            term=replica.term,
+            commit_index=replica.commit_index,
+            applied_index=machine.applied_index,
+            first_log_index=replica.first_log_index,
+            digest=machine.digest.hex(),
+            now_ms=machine.now_ms,
+            peers=tuple(
+                PeerView(
+                    node_id=node_id,
+                    address=address,
+                    connected=node_id == self._config.node_id or node_id in connected,
+                    match_index=matches.get(node_id, 0),
+                )
+                for node_id, address in sorted(self._config.peers.items())
+            ),
+            health=self._health(),
+            cluster_id=self._config.cluster_id,
+            version=VERSION,
+        )
+
+    def _health(self) -> int:
+        if self._diverged:
+            return cluster_pb2.NODE_HEALTH_DIVERGED
+        if self._draining:
+            return cluster_pb2.NODE_HEALTH_DRAINING
+        if not self.replica.has_quorum or self.replica.leader_id is None:
+            return cluster_pb2.NODE_HEALTH_NO_QUORUM
+        return cluster_pb2.NODE_HEALTH_SERVING
