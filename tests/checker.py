@@ -126,7 +126,7 @@ class Report:
     def require_clean(self) -> None:
         """Raises AssertionError with the findings, if there are any."""
         if self.findings:
-            shown = "\n".join(str(finding) for finding in self.findings[:50])
+            shown = "\n".join(str(finding) for finding in self.findings[:12])
             counts = Counter(finding.kind.name for finding in self.findings)
             raise AssertionError(f"{dict(counts)}\n{shown}\n{self.summary()}")
 

@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 RETRYABLE = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
+# A node that gave no answer is not asked again so soon when others can be.
+SIT_OUT_S = 5.0
+
 
 def error_of(error: grpc.RpcError) -> tuple[grpc.StatusCode, str, list[str]]:
     """Status code, ErrorInfo reason and the fields named in BadRequest of a refused call."""
@@ -39,6 +42,7 @@ class Node:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.sits_out_until = 0.0
         # Without its own pool of subchannels a test would see the backoff of a node that another test killed.
         options = [
             ("grpc.use_local_subchannel_pool", 1),
@@ -80,13 +84,20 @@ class Api:
         """Tries nodes in turn (or `node` alone). Raises what a node refused, or the last failure when time is up."""
         deadline = time.monotonic() + deadline_s * PATIENCE
         while True:
-            chosen = node or self.nodes[next(self._turn) % len(self.nodes)]
+            chosen = node or self._next_node()
             try:
                 return attempt(chosen)
             except grpc.RpcError as error:
                 if error.code() not in RETRYABLE or time.monotonic() > deadline:
                     raise
+            chosen.sits_out_until = time.monotonic() + SIT_OUT_S
             time.sleep(0.05)
+
+    def _next_node(self) -> Node:
+        """In turn, those that failed lately left out as long as there are others."""
+        now = time.monotonic()
+        usable = [node for node in self.nodes if node.sits_out_until < now] or self.nodes
+        return usable[next(self._turn) % len(usable)]
 
     def create(
         self, job: job_pb2.Job, request_id: str | None = None, node: Node | None = None, deadline_s: float = 40.0

@@ -70,11 +70,18 @@ class Ledger:
         for key, time_ms in run_at_ms.items():
             self.entries[key] = _Entry(Accepted(key, [time_ms], confirmed=False))
         job_ids = self.cluster.api.create_batch(jobs)
+        confirmed_ms = now_ms()
         for key, job_id in zip(run_at_ms, job_ids, strict=True):
             entry = self.entries[key]
             entry.job_id = job_id
-            entry.accepted = replace(entry.accepted, confirmed=True)
+            # What was already past when it was accepted is due from then on.
+            due_ms = run_at_ms[key] if run_at_ms[key] > confirmed_ms else self._accepted_run_at_ms(job_id)
+            assert run_at_ms[key] <= due_ms <= max(confirmed_ms, run_at_ms[key]), f"{key} is due at {due_ms}"
+            entry.accepted = replace(entry.accepted, targets_ms=[due_ms], confirmed=True)
         return job_ids
+
+    def _accepted_run_at_ms(self, job_id: int) -> int:
+        return self.cluster.api.get(job_id).run_at.ToMilliseconds()
 
     def recurring(
         self,
