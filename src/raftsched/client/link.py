@@ -34,7 +34,7 @@ _GOODBYE_TIMEOUT_S = 2.0
 
 
 class Link:
-    """`start` it on the event loop, then `drain` it; `failed` is set if the cluster refuses this worker for good."""
+    """`start` it on the event loop, then `drain` it; `failed` is set if it cannot go on."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Link:
         self.session: Session | None = None
         self.opening = asyncio.Lock()
         self.counts = OutboxCounts()
-        self.failed: asyncio.Future[RaftschedError] = asyncio.get_running_loop().create_future()
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.pool = RunnerPool(concurrency=concurrency, processes=processes, watcher=self)
         self._name = name
         self._queues = tuple(queues)
@@ -69,8 +69,19 @@ class Link:
         self._credit_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._stream_tasks = {stream: asyncio.create_task(stream.run()) for stream in self._streams}
-        self._keeper = asyncio.create_task(self._keep())
+        self._stream_tasks = {stream: self._begin(stream.run()) for stream in self._streams}
+        self._keeper = self._begin(self._keep())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """None of them may end by itself: without it the worker would be only half alive."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_result(error)
 
     async def drain(self, grace: Coroutine[Any, Any, None]) -> None:
         """Takes no more work, lets handlers run until `grace` returns, reports all results and says goodbye."""

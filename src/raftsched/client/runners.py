@@ -30,6 +30,8 @@ _SLICE_MS = 5
 _MOST_AT_ONCE = 64
 # How often running handlers are looked at for their run timeout and for being reported as started.
 _LOOK_EVERY_S = 0.05
+# Executions reported as started at one look: each may take a message, and a node takes only so many a second.
+_MOST_REPORTED = 100
 # How long handlers that were told to end may take to do so when the worker closes.
 _CLOSE_TIMEOUT_S = 2.0
 
@@ -317,7 +319,8 @@ class RunnerPool:
                 continue
             if runner.noticed is not context:
                 runner.noticed, runner.noticed_s, runner.reported = context, now_s, False
-            if not runner.reported and now_s - runner.noticed_s >= self._watcher.started_after_s:
+            long = now_s - runner.noticed_s >= self._watcher.started_after_s
+            if long and not runner.reported and len(started) < _MOST_REPORTED:
                 runner.reported = True
                 started.append(Running(runner.block, runner.index, context.started_ms))
             timeout_ms = runner.block.kind(runner.index).run_timeout_ms

@@ -18,6 +18,8 @@ _MARGIN_SHARE = 0.1
 _LONGEST_MARGIN_S = 1.0
 # A heartbeat that is not answered within this share of the interval is repeated through another node.
 _PATIENCE_SHARE = 1 / 3
+# Handlers that began within this share a message. Their results carry the exact times.
+_STARTED_TOGETHER_MS = 50
 # Executions that were cancelled before their lease arrived: it may still come, on another stream.
 _MOST_REFUSED = 10_000
 
@@ -182,10 +184,10 @@ class Session:
             return False
         by_start: dict[int, list[Running]] = {}
         for item in running:
-            by_start.setdefault(item.started_ms, []).append(item)
-        for started_ms, items in by_start.items():
+            by_start.setdefault(item.started_ms // _STARTED_TOGETHER_MS, []).append(item)
+        for items in by_start.values():
             message = worker_pb2.WorkerMessage()
-            message.started.started_ms = started_ms
+            message.started.started_ms = min(item.started_ms for item in items)
             for item in items:
                 message.started.leases.add(token=item.block.token, execution_ids=[item.block.ids[item.index]])
             route.send(message)

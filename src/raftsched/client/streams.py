@@ -28,6 +28,8 @@ _CONNECT_TIMEOUT_S = 5.0
 _WELCOME_TIMEOUT_S = 5.0
 _FIRST_BACKOFF_S = 0.1
 _LONGEST_BACKOFF_S = 2.0
+# A stream that lasted for less was of no use: a node that is going away welcomes and dismisses at once.
+_USEFUL_S = 2.0
 
 
 class StreamOwner(Protocol):
@@ -76,8 +78,11 @@ class NodeStream:
         self._welcomed = False
         self._leaving = False
         self._ended = asyncio.Event()
-        # Whether the newest attempt to connect was welcomed.
+        # Whether, and when, the newest attempt to connect was welcomed.
         self._was_welcomed = False
+        self._welcomed_s = 0.0
+        # Whether the log says already that this node cannot be reached.
+        self._told = False
         self._backoff_s = _FIRST_BACKOFF_S
 
     def __repr__(self) -> str:
@@ -124,17 +129,17 @@ class NodeStream:
                 await self._channel.close(None)
 
     async def _serve_and_log(self) -> None:
-        fields = {"node_address": self.address}
+        fields: dict[str, object] = {"node_address": self.address}
         try:
             await self._serve()
             logger.info("the node at %s ended the stream", self.address, extra=fields)
         except SessionOver as over:
             logger.warning("%s says that the session is over: %s", self.address, over, extra=fields)
         except TimeoutError:
-            logger.warning("no answer from %s", self.address, extra=fields)
+            self._tell("no answer from %s", self.address, extra=fields)
         except grpc.aio.AioRpcError as failure:
             error = from_rpc(failure)
-            logger.warning("stream to %s: %s", self.address, error, extra={**fields, "reason": error.reason})
+            self._tell("stream to %s: %s", self.address, error, extra={**fields, "reason": error.reason})
             if isinstance(error, InvalidField) and not self._was_welcomed:
                 self._owner.refused(self, error)
         except asyncio.CancelledError:
@@ -143,6 +148,11 @@ class NodeStream:
             if task is None or task.cancelling():
                 raise
             logger.info("gave up the stream to %s", self.address, extra=fields)
+
+    def _tell(self, message: str, *arguments: object, extra: dict[str, object]) -> None:
+        """Warns when a node is lost, not each time it is tried again."""
+        logger.log(logging.DEBUG if self._told else logging.WARNING, message, *arguments, extra=extra)
+        self._told = True
 
     async def _serve(self) -> None:
         self._was_welcomed = False
@@ -190,7 +200,8 @@ class NodeStream:
         self._welcomed = self._was_welcomed = True
         self._leaving = False
         self._ended.clear()
-        self._backoff_s = _FIRST_BACKOFF_S
+        self._welcomed_s = time.monotonic()
+        self._told = False
         self.node = answer.welcome.node
         self.credit = CreditLine()
         self.unanswered_since_s = None
@@ -210,6 +221,8 @@ class NodeStream:
 
     def _close(self) -> None:
         welcomed, self._welcomed = self._welcomed, False
+        if welcomed and time.monotonic() - self._welcomed_s >= _USEFUL_S:
+            self._backoff_s = _FIRST_BACKOFF_S
         self._call = None
         self._queue.clear()
         self.credit = CreditLine()

@@ -69,6 +69,8 @@ class ScriptedNode(worker_pb2_grpc.WorkerServiceServicer):
         self.deaf = False
         # Confirms with retry.
         self.without_quorum = False
+        # Dismisses every stream.
+        self.leaving = False
         # Leases nothing.
         self.idle = False
         self._server: grpc.aio.Server | None = None
@@ -306,6 +308,8 @@ class ScriptedCluster:
             started_after_ms=self._started_after_ms,
         )
         connection.send(welcome=welcome)
+        if connection.node.leaving:
+            connection.send(drain=worker_pb2.Drain())
 
     def _settle(self, connection: Connection, sequence: int, items: list[tuple[int, int, str]]) -> None:
         if connection.node.without_quorum:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from raftsched.client import Context, PermanentError, Worker
+from raftsched.client import Context, PermanentError, StopReason, Worker
+from raftsched.v1 import worker_pb2
 
 from .scripted_cluster import ScriptedCluster, serving
 
@@ -241,6 +242,36 @@ async def test_threads_run_in_parallel_and_only_on_plain_functions() -> None:
         async with serving(worker):
             entries = cluster.add("meet", 8)
             await cluster.until(lambda: cluster.states(entries) == {"SUCCEEDED"})
+
+
+async def test_a_thread_is_told_that_its_execution_was_stopped_and_keeps_its_slot_until_it_ends() -> None:
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses, concurrency=1)
+        contexts: list[Context] = []
+        told = threading.Event()
+        may_end = threading.Event()
+
+        @worker.handler("thread")
+        def in_thread(context: Context, _payload: bytes) -> None:
+            contexts.append(context)
+            if len(contexts) == 1:
+                context.cancelled.wait(10)
+                told.set()
+                may_end.wait(10)
+                context.raise_if_cancelled()
+
+        async with serving(worker):
+            first, second = cluster.add("thread", 2)
+            await cluster.until(lambda: contexts)
+            cancel = worker_pb2.CancelExecution(execution_id=first.id, token=first.token)
+            cluster.connections[0].send(cancel_execution=cancel)
+            await cluster.until(told.is_set)
+            assert worker.stats.running == 1
+            assert len(contexts) == 1
+            may_end.set()
+            await cluster.until(lambda: second.state == "SUCCEEDED")
+        assert contexts[0].stop_reason is StopReason.CANCELLED
+        assert first.errors == []
 
 
 async def test_long_handlers_are_reported_as_started_and_short_ones_are_not() -> None:

@@ -274,6 +274,19 @@ async def test_a_node_that_is_going_away_is_left_and_the_others_go_on() -> None:
             await cluster.until(lambda: cluster.states([*entries, *more]) == {"SUCCEEDED"})
 
 
+async def test_a_node_that_goes_on_going_away_is_not_stormed() -> None:
+    async with ScriptedCluster(1) as cluster:
+        (node,) = cluster.nodes
+        node.leaving = True
+        async with serving(Worker(cluster.addresses)):
+            began_s = time.monotonic()
+            await cluster.until(lambda: len(node.messages("hello")) == 4)
+            # Waits of at least 50, 100 and 200 ms.
+            assert time.monotonic() - began_s > 0.35
+            node.leaving = False
+            await cluster.until(lambda: node.messages("credit"))
+
+
 async def test_a_node_that_hangs_while_another_answers_is_connected_anew() -> None:
     async with ScriptedCluster(2, heartbeat_ms=100) as cluster:
         async with serving(Worker(cluster.addresses)):
