@@ -32,7 +32,7 @@ from raftsched.cli.demo_jobs import (
     register,
 )
 from raftsched.cli.failures import USAGE, Failure, reported
-from raftsched.cli.local_cluster import LocalCluster, TooSlow
+from raftsched.cli.local_cluster import LocalCluster, PortTaken, TooSlow
 from raftsched.cli.output import print_table
 from raftsched.cli.processes import ProcessEnded, free_ports
 from raftsched.client import JobState, SyncClient
@@ -82,7 +82,7 @@ def demo(folder: Path | None) -> None:
         data = _prepare(folder)
         try:
             checks = _Show(data).run()
-        except (ProcessEnded, TooSlow) as error:
+        except (PortTaken, ProcessEnded, TooSlow) as error:
             raise Failure(str(error)) from error
         print_table(
             ("", "what must hold", "expected", "found"),

@@ -8,7 +8,7 @@ from types import FrameType
 import click
 
 from raftsched.cli.failures import USAGE, Failure, reported
-from raftsched.cli.local_cluster import LocalCluster, TooSlow
+from raftsched.cli.local_cluster import LocalCluster, PortTaken, TooSlow
 from raftsched.cli.processes import ProcessEnded
 
 DEFAULT_BASE_PORT = 7101
@@ -69,6 +69,10 @@ def dev(folder: Path, count: str, base_port: int, application: str | None, shell
                 _start(cluster, application, shell, stop)
                 while not stop.wait(_LOOK_EVERY_S):
                     cluster.check()
+            except PortTaken as error:
+                raise Failure(
+                    str(error), advice="end it (another raftsched dev?), or choose another --base-port"
+                ) from error
             except (ProcessEnded, TooSlow) as error:
                 cluster.stop()
                 raise Failure(str(error), advice="read the log; the other processes have been ended") from error

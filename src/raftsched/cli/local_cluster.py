@@ -1,11 +1,12 @@
 """A cluster of real node processes and workers on this machine, for `dev` and `demo`."""
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-from raftsched.cli.processes import Child, end_children, node_arguments
+from raftsched.cli.processes import Child, end_children, is_free, node_arguments
 from raftsched.client import ClusterStatus, NodeHealth, SyncClient
 from raftsched.client.errors import RaftschedError
 
@@ -22,19 +23,24 @@ class TooSlow(Exception):
     """Something did not come about in time; the message says what."""
 
 
+class PortTaken(Exception):
+    """A port that a node should listen on is in use; the message says which."""
+
+
 class LocalCluster:
-    """Nodes 1 to n at `ports` of 127.0.0.1, with their data and logs below `folder`.
+    """Nodes 1 to n at `ports` of 127.0.0.1, with their data and logs below `folder`, which makes them one cluster.
 
     Leaving the `with` block kills what still runs: everything confirmed is on disk. `stop` ends it the proper way.
     """
 
-    def __init__(self, folder: Path, ports: Sequence[int], cluster_id: str) -> None:
+    def __init__(self, folder: Path, ports: Sequence[int], name: str) -> None:
         self.folder = folder
+        self._cluster_id = _cluster_id(folder, name)
         self.addresses = {number: f"127.0.0.1:{port}" for number, port in enumerate(ports, start=1)}
         self.nodes = {
             number: Child(
                 f"node {number}",
-                node_arguments(number, self.addresses, folder / f"node-{number}", cluster_id),
+                node_arguments(number, self.addresses, folder / f"node-{number}", self._cluster_id),
                 folder / "logs" / f"node-{number}.log",
             )
             for number in self.addresses
@@ -52,7 +58,10 @@ class LocalCluster:
         self._probe.close()
 
     def start_nodes(self) -> None:
-        """Starts all nodes; returns at once."""
+        """Starts all nodes; returns at once. Raises PortTaken."""
+        for number, address in self.addresses.items():
+            if not is_free(address):
+                raise PortTaken(f"node {number} cannot listen on {address}: another process does")
         for node in self.nodes.values():
             node.start()
 
@@ -71,9 +80,11 @@ class LocalCluster:
         if not self.nodes[number].alive:
             return None
         try:
-            return self._probe.status(self.addresses[number])
+            answer = self._probe.status(self.addresses[number])
         except RaftschedError:
             return None
+        # It may have been another process that got the port.
+        return answer if answer.cluster_id == self._cluster_id else None
 
     def statuses(self) -> dict[int, ClusterStatus]:
         """What each node that answers says."""
@@ -118,3 +129,12 @@ class LocalCluster:
         """Drains the workers, then the nodes; says what did not end well."""
         complaints = end_children([worker for worker in self.workers if worker.alive], STOP_GRACE_S)
         return complaints + end_children([node for node in self.nodes.values() if node.alive], STOP_GRACE_S)
+
+
+def _cluster_id(folder: Path, name: str) -> str:
+    """The same for a folder each time, and no other's: nodes of two clusters on one machine refuse each other."""
+    file = folder / "cluster-id"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{name}-{secrets.token_hex(4)}\n")
+    return file.read_text().strip()

@@ -57,7 +57,7 @@ def node(config_file: Path | None, peers: tuple[tuple[int, str], ...], **options
     """Run one node of a cluster, in the foreground, until SIGTERM or Ctrl-C.
 
     On SIGTERM it drains: it takes no new calls, hands its work to the other nodes, and ends with exit code 0.
-    A second signal ends it at once, which loses nothing either.
+    SIGKILL loses nothing either: what was confirmed is on a majority's disks.
 
     \b
     Three nodes on one machine, each in a terminal of its own:

@@ -28,7 +28,8 @@ class Child:
         self._command = [sys.executable, "-m", "raftsched.cli.main", *arguments]
         # What the user set for other clusters is not for this one.
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RAFTSCHED_")}
-        self._environment = {**inherited, **(environment or {})}
+        # What handlers print should be in the log when someone looks.
+        self._environment = {**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._killed = False
 
@@ -125,6 +126,19 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def is_free(address: str) -> bool:
+    """Whether a process could listen on that HOST:PORT now."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as one:
+        # As gRPC does it: connections of a process that has ended do not count.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((host, int(port)))
+        except OSError:
+            return False
+    return True
 
 
 def node_arguments(number: int, addresses: Mapping[int, str], data_dir: Path, cluster_id: str) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -120,3 +121,17 @@ def test_dev_ends_with_1_when_a_node_dies_and_names_it(dev: Dev) -> None:
     assert dev.end() == 1
     assert "node 2 ended by itself (killed by SIGKILL)" in dev.text
     assert gone(dev.pids)
+
+
+def test_dev_names_a_port_that_is_taken_before_it_starts_anything(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "raftsched.cli.main", "dev", "--data", str(tmp_path), "--nodes", "1"]
+        command += ["--base-port", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=STOP_WITHIN_S, check=False)
+    assert done.returncode == 1
+    assert f"node 1 cannot listen on 127.0.0.1:{port}" in done.stderr
+    assert "--base-port" in done.stderr
+    assert not (tmp_path / "logs").exists()
