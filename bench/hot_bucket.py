@@ -12,20 +12,18 @@ import math
 import random
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.drain_curve import draw
 from bench.measure import Snapshot, cpu_s_between, spread_ms, take_snapshot
-from bench.start_log import read_starts
+from bench.worker_log import read_confirmations, read_starts
 from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
 from tests.cluster.harness import Cluster
 from tests.cluster.ledger import timestamp
@@ -36,18 +34,10 @@ RESULTS = Path(__file__).parent / "results"
 BATCH = 5_000
 # How long creation takes at worst, when nothing better is said: decides how far ahead the jobs are due.
 SLOWEST_CREATE_PER_S = 12_000
-SAMPLE_EVERY_S = 0.1
+SAMPLE_EVERY_S = 0.25
 SETTLE_BEFORE_DUE_S = 1.0
 # Executions read back one by one after the drain.
 READ_BACK = 200
-
-
-@dataclass(slots=True)
-class Progress:
-    """What the cluster said of itself during the drain: (seconds after due, executions completed)."""
-
-    points: list[tuple[float, int]] = field(default_factory=list)
-    finished_ms: float = math.nan
 
 
 def hot_job(arguments: argparse.Namespace, due_ms: int) -> job_pb2.Job:
@@ -83,22 +73,16 @@ def is_finished(status: cluster_pb2.GetStatusResponse, jobs: int, due_ms: int) -
     return not still_due and status.executions >= jobs and completed(status) >= jobs
 
 
-def watch(cluster: Cluster, jobs: int, due_ms: int, stop: threading.Event) -> Progress:
-    """Follows the drain until every completion is confirmed or `stop` is set."""
-    progress = Progress()
-    while not stop.is_set():
-        asked_ms = time.time() * 1_000
+def wait_finished(cluster: Cluster, jobs: int, due_ms: int, deadline_s: float) -> None:
+    """Waits until the cluster says that all is over. When exactly it was, the workers know better."""
+
+    def finished() -> bool:
         # Any node: what it has applied, a quorum has on disk.
         answers = [status for number in cluster.nodes if (status := cluster.status(number)) is not None]
-        if answers:
-            status = max(answers, key=lambda answer: answer.applied_index)
-            answered_ms = time.time() * 1_000
-            progress.points.append((((asked_ms + answered_ms) / 2 - due_ms) / 1_000, completed(status)))
-            if is_finished(status, jobs, due_ms):
-                progress.finished_ms = answered_ms
-                break
-        stop.wait(SAMPLE_EVERY_S)
-    return progress
+        newest = max(answers, key=lambda answer: answer.applied_index, default=None)
+        return newest is not None and is_finished(newest, jobs, due_ms)
+
+    until(finished, "everything has run", deadline_s, every_s=SAMPLE_EVERY_S)
 
 
 def kill_leader_at(cluster: Cluster, jobs: int, share: float) -> dict[str, Any]:
@@ -149,12 +133,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], di
         until(lambda: now_ms() >= due_ms - SETTLE_BEFORE_DUE_S * 1_000, "it is almost due", lead_s + 10)
         before = take_snapshot(cluster)
 
-        stop = threading.Event()
-        pool = stack.enter_context(ThreadPoolExecutor(2))
-        stack.callback(stop.set)
-        watching = pool.submit(watch, cluster, arguments.jobs, due_ms, stop)
+        pool = stack.enter_context(ThreadPoolExecutor(1))
         killing = pool.submit(kill_leader_at, cluster, arguments.jobs, 0.3) if arguments.kill_leader else None
-        progress = watching.result(timeout=lead_s + arguments.patience_s)
+        wait_finished(cluster, arguments.jobs, due_ms, arguments.patience_s)
         after = take_snapshot(cluster)
 
         cluster.wait_serving()
@@ -163,8 +144,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], di
         for worker in cluster.workers.values():
             worker.terminate()
         starts = list(read_starts(cluster.runs_folder))
+        confirmations = read_confirmations(cluster.runs_folder)
 
-    drain_s = (progress.finished_ms - due_ms) / 1_000
+    drain_s = (confirmations[-1][0] - due_ms) / 1_000
     delays = sorted((start - due_ms) / 1_000 for _, start in starts)
     executions = len({execution for execution, _ in starts})
     result: dict[str, Any] = {
@@ -181,13 +163,15 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], di
         "early_starts": sum(delay < 0 for delay in delays),
         "executions_started": executions,
         "extra_runs": len(starts) - executions,
+        "completions_confirmed": confirmations[-1][1],
         "read_back": checked,
         **costs(arguments.jobs, empty, before, after),
     }
     if killing is not None:
         result["leader_kill"] = killing.result()
     started = [(delay, count + 1) for count, delay in enumerate(delays)]
-    return result, {"started": started, "completion confirmed": progress.points}
+    confirmed = [((moment_ms - due_ms) / 1_000, count) for moment_ms, count in confirmations]
+    return result, {"started": started, "completion confirmed": confirmed}
 
 
 def costs(jobs: int, empty: Snapshot, before: Snapshot, after: Snapshot) -> dict[str, Any]:

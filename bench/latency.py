@@ -13,7 +13,7 @@ import uuid
 from pathlib import Path
 
 from bench.measure import spread_ms
-from bench.start_log import read_starts
+from bench.worker_log import read_starts
 from raftsched.v1 import job_pb2
 from tests.cluster.api import Node
 from tests.cluster.harness import Cluster

@@ -3,11 +3,12 @@
 import math
 import os
 import time
+from array import array
 from pathlib import Path
 
 import lmdb
 
-from bench import start_log
+from bench import worker_log
 from bench.drain_curve import draw
 from bench.measure import bytes_on_disk, commits_of, environments, percentile, read_process, spread_ms
 from tests.cluster.run_log import FOLDER_VARIABLE
@@ -44,11 +45,17 @@ def test_processor_time_of_this_process_is_seen() -> None:
 def test_starts_are_read_as_they_were_noted(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     for execution in (3, 1, 2):
-        start_log.note_start(execution)
-    start_log._write()
-    starts = list(start_log.read_starts(tmp_path))
+        worker_log.note_start(execution)
+    worker_log._write()
+    starts = list(worker_log.read_starts(tmp_path))
     assert [execution for execution, _ in starts] == [3, 1, 2]
     assert all(abs(start - time.time() * 1_000) < 10_000 for _, start in starts)
+
+
+def test_confirmations_of_several_workers_are_added_up_in_order_of_time(tmp_path: Path) -> None:
+    for name, counts, times_us in (("a", [10, 30], [1_000, 3_000]), ("b", [5, 6], [2_000, 4_000])):
+        worker_log._write_columns(tmp_path / f"{name}.confirmed", array("q", counts), array("q", times_us))
+    assert worker_log.read_confirmations(tmp_path) == [(1.0, 10), (2.0, 15), (3.0, 35), (4.0, 36)]
 
 
 def test_a_drain_curve_is_a_picture(tmp_path: Path) -> None:
