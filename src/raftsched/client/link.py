@@ -139,6 +139,8 @@ class Link:
         fields = {"session": welcome.session, "node": welcome.node, "node_address": stream.address}
         logger.info("connected to node %d, session %d", welcome.node, welcome.session, extra=fields)
         self.session.route_gained()
+        if self.session.heartbeat_due_s() <= time.monotonic():
+            self._beat(self.session, stream)
         self._ask_for_work()
 
     def received(self, stream: NodeStream, message: worker_pb2.ServerMessage) -> None:
@@ -267,10 +269,11 @@ class Link:
             self._drop_silent_streams(session, now_s)
             self._give_back_what_is_stuck(session)
             self._ask_for_work()
-            wake_s = session.heartbeat_due_s()
+            # Without any stream the heartbeat stays due.
+            wait_s = max(session.heartbeat_due_s() - now_s, session.patience_s / 4)
             if not session.lapsed:
-                wake_s = min(wake_s, session.stop_at_s)
-            await asyncio.sleep(min(max(wake_s - time.monotonic(), _SHORTEST_SLEEP_S), session.patience_s))
+                wait_s = min(wait_s, session.stop_at_s - now_s)
+            await asyncio.sleep(max(min(wait_s, session.patience_s), _SHORTEST_SLEEP_S))
 
     def _send_heartbeat(self, session: Session) -> None:
         """On each stream in turn, so that each proves now and then that it is alive; first on those that are."""
@@ -298,6 +301,7 @@ class Link:
             since_s = stream.unanswered_since_s
             if since_s is not None and session.renewed_s > since_s and now_s - since_s > session.heartbeat_interval_s:
                 logger.warning("node %d does not answer", stream.node, extra={"node": stream.node})
+                stream.unanswered_since_s = None
                 stream.abort()
 
     def _give_back_what_is_stuck(self, session: Session) -> None:

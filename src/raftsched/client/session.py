@@ -20,8 +20,8 @@ _LONGEST_MARGIN_S = 1.0
 _PATIENCE_SHARE = 1 / 3
 # Handlers that began within this share a message. Their results carry the exact times.
 _STARTED_TOGETHER_MS = 50
-# Executions that were cancelled before their lease arrived: it may still come, on another stream.
-_MOST_REFUSED = 10_000
+# Leases of which executions were cancelled before they arrived: they may still come, on another stream.
+_MOST_REFUSED = 1_000
 
 _STOP_REASONS = {
     worker_pb2.CANCEL_REASON_RUN_TIMEOUT: StopReason.RUN_TIMEOUT,
@@ -59,7 +59,8 @@ class Session:
         # When the newest heartbeat was sent, and those that are not answered, by sequence.
         self._heartbeat_s = opened_s
         self._heartbeats: dict[int, float] = {}
-        self._refused: dict[tuple[int, int], None] = {}
+        # By token.
+        self._refused: dict[int, set[int]] = {}
         # Given back on a stream, after which heartbeat; a later one that is answered there proves it arrived.
         self._released: list[tuple[Route, int, Released]] = []
         self._book = LeaseBook()
@@ -132,12 +133,10 @@ class Session:
             received_ms=int(time.time() * 1000),
             received_s=time.monotonic(),
         )
-        known = self._book.ids_under(block.token)
+        unwanted = self._book.ids_under(block.token) | self._refused.get(block.token, set())
         self._book.add(block)
-        if known or self._refused:
-            for index, execution_id in enumerate(block.ids):
-                if execution_id in known or (block.token, execution_id) in self._refused:
-                    block.dropped.add(index)
+        if unwanted:
+            block.dropped.update(index for index, execution_id in enumerate(block.ids) if execution_id in unwanted)
             self._book.settle(block, len(block.dropped))
         self._pool.add(block)
 
@@ -214,7 +213,7 @@ class Session:
             self._released.append((route, self._heartbeat_sequence, released))
 
     def _refuse(self, token: int, execution_id: int) -> None:
-        self._refused[token, execution_id] = None
+        self._refused.setdefault(token, set()).add(execution_id)
         if len(self._refused) > _MOST_REFUSED:
             del self._refused[next(iter(self._refused))]
 

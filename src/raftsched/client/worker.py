@@ -110,7 +110,7 @@ class Worker:
     def handler(self, name: str, *, process: bool = False, inline: bool = False) -> Callable[[F], F]:
         """Decorates the function (context, payload) that runs jobs whose handler has that name.
 
-        * `async def`: runs on the event loop. Until it first suspends it costs no more than a call.
+        * `async def`: runs on the event loop. One that never suspends costs no more than a call.
         * a plain function: runs in a thread.
         * a plain function with `inline=True`: is called on the event loop. Only for functions that return at once:
           heartbeats and all other handlers wait for it.
@@ -140,6 +140,8 @@ class Worker:
         """
         if self._serving:
             raise RuntimeError("this worker serves already")
+        if self.concurrency < 1 or self.prefetch_limit < 1:
+            raise ValueError("concurrency and prefetch_limit are at least 1")
         self._serving = True
         loop = asyncio.get_running_loop()
         link = self._link = Link(

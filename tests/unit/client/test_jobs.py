@@ -127,6 +127,17 @@ async def test_a_node_that_hangs_costs_one_attempt_not_the_whole_time(monkeypatc
         assert len(first.requests) + len(second.requests) == 3
 
 
+async def test_a_node_that_goes_on_hanging_is_asked_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "_FIRST_ATTEMPT_S", 0.1)
+    async with JobsNode() as hanging, JobsNode() as well:
+        hanging.script.extend([hang] * 100)
+        async with Client([hanging.address, well.address]) as client:
+            for _ in range(50):
+                await client.status()
+        assert len(hanging.requests) == 1
+        assert len(well.requests) == 50
+
+
 async def test_when_the_time_is_over_the_last_error_is_raised_with_the_request_id() -> None:
     async with JobsNode() as node, Client([node.address], timeout_s=0.3) as client:
         node.script.extend([refusal(UNAVAILABLE, "NO_QUORUM", message="no leader")] * 50)

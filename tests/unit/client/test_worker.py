@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from raftsched.client import Context, PermanentError, StopReason, Worker
+from raftsched.client import Context, PermanentError, StopReason, Worker, link
 from raftsched.v1 import worker_pb2
 
 from .scripted_cluster import ScriptedCluster, serving
@@ -153,7 +153,8 @@ async def test_no_more_handlers_run_at_once_than_allowed(mode: str) -> None:
         assert most == 4
 
 
-async def test_work_that_waits_behind_slow_handlers_is_given_back() -> None:
+async def test_work_that_waits_behind_slow_handlers_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "_STUCK_S", 0.2)
     async with ScriptedCluster() as cluster:
         worker = Worker(cluster.addresses, concurrency=2)
         gate = asyncio.Event()
