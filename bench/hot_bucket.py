@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.drain_curve import draw
-from bench.measure import Snapshot, cpu_s_between, spread_ms, take_snapshot
+from bench.measure import Snapshot, used_between, spread_ms, take_snapshot
 from bench.worker_log import read_confirmations, read_starts
 from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
 from tests.cluster.harness import Cluster
@@ -176,12 +176,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], di
 
 def costs(jobs: int, empty: Snapshot, before: Snapshot, after: Snapshot) -> dict[str, Any]:
     """What the drain used, for one execution."""
-    cpu = {name: round(seconds / jobs * 1e6, 2) for name, seconds in cpu_s_between(before, after).items()}
-    written = {
-        name: round((after.processes[name].written_bytes - reading.written_bytes) / jobs)
-        for name, reading in before.processes.items()
-        if name in after.processes and name.startswith("node-")
-    }
+    used = used_between(before, after)
+    cpu = {name: round(reading.cpu_s / jobs * 1e6, 2) for name, reading in used.items()}
+    written = {name: round(reading.written_bytes / jobs) for name, reading in used.items() if name.startswith("node-")}
     return {
         "cpu_us_per_execution": {**cpu, "total": round(sum(cpu.values()), 2)},
         "disk_bytes_per_job_created": {

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.measure import cpu_s_between, take_snapshot
+from bench.measure import used_between, take_snapshot
 from tests.cluster.harness import Cluster
 
 # Of one core, all nodes together.
@@ -20,7 +20,7 @@ def idle_percent(cluster: Cluster, seconds: float) -> dict[str, float]:
     before, began = take_snapshot(cluster), time.monotonic()
     time.sleep(seconds)
     after, ended = take_snapshot(cluster), time.monotonic()
-    return {name: 100 * used / (ended - began) for name, used in cpu_s_between(before, after).items()}
+    return {name: 100 * used.cpu_s / (ended - began) for name, used in used_between(before, after).items()}
 
 
 def main() -> int:

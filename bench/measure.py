@@ -15,6 +15,7 @@ from tests.cluster.harness import Cluster
 class Reading:
     """One process at one moment: CPU seconds since its start, and bytes it sent towards the disk."""
 
+    pid: int
     cpu_s: float
     written_bytes: int
 
@@ -38,7 +39,7 @@ def read_process(pid: int) -> Reading:
         times = one.cpu_times()
         cpu_s += times.user + times.system
         written += one.io_counters().write_bytes
-    return Reading(cpu_s, written)
+    return Reading(pid, cpu_s, written)
 
 
 def environments(data_dir: Path) -> Iterable[Path]:
@@ -78,13 +79,14 @@ def take_snapshot(cluster: Cluster) -> Snapshot:
     )
 
 
-def cpu_s_between(before: Snapshot, after: Snapshot) -> dict[str, float]:
-    """CPU seconds of the processes that lived at both moments."""
-    return {
-        name: after.processes[name].cpu_s - reading.cpu_s
-        for name, reading in before.processes.items()
-        if name in after.processes
-    }
+def used_between(before: Snapshot, after: Snapshot) -> dict[str, Reading]:
+    """What the processes that lived from one moment to the other used; one that was restarted is not among them."""
+    used = {}
+    for name, first in before.processes.items():
+        last = after.processes.get(name)
+        if last is not None and last.pid == first.pid:
+            used[name] = Reading(first.pid, last.cpu_s - first.cpu_s, last.written_bytes - first.written_bytes)
+    return used
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
