@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.drain_curve import draw
-from bench.measure import Snapshot, used_between, spread_ms, take_snapshot
+from bench.measure import Snapshot, spread_ms, take_snapshot, used_between
 from bench.worker_log import read_confirmations, read_starts
 from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
 from tests.cluster.harness import Cluster

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.measure import used_between, take_snapshot
+from bench.measure import take_snapshot, used_between
 from tests.cluster.harness import Cluster
 
 # Of one core, all nodes together.
