@@ -74,6 +74,7 @@ class Node:
                 Service(peer_pb2.DESCRIPTOR.services_by_name["PeerService"].full_name, peers.add_to_server),
             ),
             credentials=_server_credentials(config.tls),
+            wall_ms=self._core.wall_ms,
         )
         try:
             await server.start()

@@ -91,6 +91,10 @@ class Core:
     def lease_pump(self) -> LeasePump:
         return self._engine.lease_pump
 
+    def wall_ms(self) -> int:
+        """The time of day by the cluster's clocks."""
+        return self._engine.clock.wall_ms()
+
     def post(self, call: Callable[[], None]) -> None:
         """Runs `call` on the core thread, after all posted before. Any thread."""
         self._inbox.put(call)

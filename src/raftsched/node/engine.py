@@ -16,6 +16,7 @@ from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.pending import OnResult, PendingTable
 from raftsched.internal.v1 import command_pb2, report_pb2
 from raftsched.model.errors import NodeDiverged, NodeDraining
+from raftsched.node.cluster_clock import ClusterClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.divergence import DivergenceWatch
 from raftsched.raft.config import RaftConfig
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 # A step is due at least this often; everything an engine waits for wakes it before.
 LONGEST_WAIT_S = 1.0
 REPORT_EVERY_S = 0.5
+# Without a leader nodes wait for each other's clocks before they elect one.
+REPORT_WITHOUT_LEADER_EVERY_S = 0.1
 # A peer that has not reported for so long does not dispatch: its shards go to the others.
 SILENT_AFTER_S = 2.0
 # An entry's operations: what one apply may take, some 10 ms.
@@ -71,7 +74,7 @@ class Engine:
 
     def __init__(self, config: NodeConfig, outside: Outside) -> None:
         self._config = config
-        self._clock = outside.clock
+        self.clock = ClusterClock(outside.clock, members=len(config.peers))
         self._send_report = outside.send_report
         self._listener = outside.listener
         self._draining = False
@@ -99,27 +102,28 @@ class Engine:
             log=self._log,
             machine=self.machine,
             transport=outside.transport,
-            clock=outside.clock,
+            clock=self.clock,
             rng=outside.rng,
             on_effects=self._on_effects,
             background=outside.snapshot_background,
         )
+        self.replica.may_lead = self.clock.may_lead
         # Above all numbers of an earlier run, as long as that began before and had under a million requests a second.
-        first_request = outside.clock.wall_ms() << 20
+        first_request = self.clock.own_wall_ms << 20
         self._pending = PendingTable(node_id=config.node_id, first_request=first_request, propose=self.replica.propose)
-        self.lease_pump = LeasePump(machine=self.machine, submit=self.submit, clock=outside.clock)
+        self.lease_pump = LeasePump(machine=self.machine, submit=self.submit, clock=self.clock)
         self._fire_pump = FirePump(
             node_id=config.node_id,
             machine=self.machine,
             submit=self.submit,
-            clock=outside.clock,
+            clock=self.clock,
             served_queues=self._served_queues,
         )
         self._duties = LeaderDuties(
             node_id=config.node_id,
             machine=self.machine,
             submit=self.submit,
-            clock=outside.clock,
+            clock=self.clock,
             session_grace_ms=config.session_ttl_ms,
         )
 
@@ -130,7 +134,7 @@ class Engine:
         waits: list[float | None] = [LONGEST_WAIT_S, self.replica.tick()]
         self._follow_snapshots()
         self._follow_leadership()
-        now_s = self._clock.monotonic()
+        now_s = self.clock.monotonic()
         if not self._draining:
             waits.append(self._fire_pump.step())
             waits.append(self.lease_pump.step())
@@ -139,6 +143,7 @@ class Engine:
         alarm_s = self._pending.step(now_s)
         waits.append(None if alarm_s is None else max(0.0, alarm_s - now_s))
         self._report(now_s)
+        waits.append(self._next_report_s - now_s)
         return min(wait for wait in waits if wait is not None)
 
     def submit(self, command: command_pb2.Command, ops: int, on_result: OnResult, *, timeout_s: float = 5.0) -> None:
@@ -146,14 +151,15 @@ class Engine:
         if self._diverged or self._closing:
             on_result(Rejected(NodeDiverged() if self._diverged else NodeDraining()))
             return
-        self._pending.submit(command, ops, on_result, now_s=self._clock.monotonic(), timeout_s=timeout_s)
+        self._pending.submit(command, ops, on_result, now_s=self.clock.monotonic(), timeout_s=timeout_s)
 
     def on_report(self, node_id: int, data: bytes) -> None:
         """What a peer told of itself."""
         report = report_pb2.NodeReport.FromString(data)
         if node_id not in self._peers:
             self._duties.review_now()
-        self._peers[node_id] = _Peer(report.worker_credit, self._clock.monotonic())
+        self._peers[node_id] = _Peer(report.worker_credit, self.clock.monotonic())
+        self._judge_clock(node_id, report.wall_ms)
         self._watch.reported(node_id, report.applied_index, report.state_digest)
         if not self._diverged and self._watch.is_diverged(self.replica.leader_id):
             self._diverge()
@@ -210,7 +216,7 @@ class Engine:
             self._leader_seen = leader
             if leader is not None:
                 logger.info("following leader", extra={"leader": leader, "term": self.replica.term})
-                self._pending.propose_all_again(self._clock.monotonic())
+                self._pending.propose_all_again(self.clock.monotonic())
 
     def _served_queues(self) -> Collection[str]:
         index, queues = self._served
@@ -224,15 +230,23 @@ class Engine:
     def _report(self, now_s: float) -> None:
         if now_s < self._next_report_s:
             return
-        self._next_report_s = now_s + REPORT_EVERY_S
+        has_leader = self.replica.leader_id is not None
+        self._next_report_s = now_s + (REPORT_EVERY_S if has_leader else REPORT_WITHOUT_LEADER_EVERY_S)
         report = report_pb2.NodeReport(
             applied_index=self.machine.applied_index,
             state_digest=self.machine.digest,
             worker_credit=self.lease_pump.window,
+            wall_ms=self.clock.own_wall_ms,
         ).SerializeToString()
         for node_id in self._config.peers:
             if node_id != self._config.node_id:
                 self._send_report(node_id, report)
+
+    def _judge_clock(self, node_id: int, wall_ms: int) -> None:
+        self.clock.reported(node_id, wall_ms)
+        self.replica.may_lead = self.clock.may_lead
+        if self.replica.is_leader and not self.clock.is_trusted and not self.replica.transfer_leadership(None):
+            self.replica.step_down()
 
     def _diverge(self) -> None:
         self._diverged = True

@@ -14,6 +14,8 @@ class Elections(ReplicaCore):
         # Sets of voters, not counts: a vote that arrives twice is one vote.
         self._pre_votes: set[int] = set()
         self._votes: set[int] = set()
+        # False keeps this node from asking for votes: the node around it knows a reason why it should not lead.
+        self.may_lead = True
         super().__init__(*args)
 
     def _tick_election(self, now_s: float) -> None:
@@ -21,7 +23,7 @@ class Elections(ReplicaCore):
             return
         self._reset_election_deadline()
         # A node that cannot apply what is committed could not lead.
-        if self._needs_snapshot:
+        if self._needs_snapshot or not self.may_lead:
             return
         if self.leader_id is not None or self._is_candidate:
             self._become_follower(self.term, None, "election timeout")
@@ -110,7 +112,7 @@ class Elections(ReplicaCore):
                 self._SyncObj__onBecomeLeader()
 
     def _on_timeout_now(self, peer: int) -> None:
-        if peer == self.leader_id and not self.is_leader and not self._needs_snapshot:
+        if peer == self.leader_id and not self.is_leader and not self._needs_snapshot and self.may_lead:
             logger.info("taking over leadership on request", extra={"term": self.term, "leader": peer})
             self._start_election(transfer=True)
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"raftsched/internal/v1/report.proto\x12\x15raftsched.internal.v1\"P\n\nNodeReport\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x02 \x01(\x0c\x12\x15\n\rworker_credit\x18\x03 \x01(\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"raftsched/internal/v1/report.proto\x12\x15raftsched.internal.v1\"a\n\nNodeReport\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x02 \x01(\x0c\x12\x15\n\rworker_credit\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ms\x18\x04 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,5 +32,5 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.internal.v1.repor
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_NODEREPORT']._serialized_start=61
-  _globals['_NODEREPORT']._serialized_end=141
+  _globals['_NODEREPORT']._serialized_end=158
 # @@protoc_insertion_point(module_scope)

@@ -5,11 +5,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NodeReport(_message.Message):
-    __slots__ = ("applied_index", "state_digest", "worker_credit")
+    __slots__ = ("applied_index", "state_digest", "worker_credit", "wall_ms")
     APPLIED_INDEX_FIELD_NUMBER: _ClassVar[int]
     STATE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     WORKER_CREDIT_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
     applied_index: int
     state_digest: bytes
     worker_credit: int
-    def __init__(self, applied_index: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., worker_credit: _Optional[int] = ...) -> None: ...
+    wall_ms: int
+    def __init__(self, applied_index: _Optional[int] = ..., state_digest: _Optional[bytes] = ..., worker_credit: _Optional[int] = ..., wall_ms: _Optional[int] = ...) -> None: ...
