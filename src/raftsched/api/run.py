@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -44,7 +45,7 @@ class Node:
         config = self._config
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_asked.set)
+            loop.add_signal_handler(number, self._on_signal)
         peers = GrpcPeers(
             node_id=config.node_id,
             peers=dict(config.peers),
@@ -90,6 +91,14 @@ class Node:
         if self._failure is not None:
             raise self._failure
 
+    def _on_signal(self) -> None:
+        """The first asks for a drain. The second ends it: what is confirmed is on a majority's disks anyway."""
+        if self._stop_asked.is_set():
+            logger.warning("stopping at once, on a second signal")
+            logging.shutdown()
+            os._exit(1)
+        self._stop_asked.set()
+
     async def _wait_for_end(self) -> None:
         waits = [asyncio.create_task(event.wait()) for event in (self._stop_asked, self._core_gone)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +118,8 @@ class Node:
         await server.set_serving(False)
         self._core.drain()
         self._workers.drain()
-        await self._until(lambda: self._core.status().leader_id != self._config.node_id, HAND_OVER_S)
+        if len(self._config.peers) > 1:
+            await self._until(lambda: self._core.status().leader_id != self._config.node_id, HAND_OVER_S)
         await self._until(lambda: self._hub.stream_count == 0, self._config.drain_grace_s)
         refusing = asyncio.create_task(server.drain(self._config.drain_grace_s))
         await self._until(lambda: server.calls_under_way == 0, self._config.drain_grace_s)

@@ -134,7 +134,7 @@ class Client:
     async def create_spec(self, spec: JobSpec, *, request_id: str | None = None) -> Job:
         """Registers one job; as create."""
         request = job_pb2.CreateJobRequest(
-            job=convert.job_message(spec, self.namespace), request_id=request_id or _new_request_id()
+            job=convert.job_message(spec, self.namespace), request_id=_request_id(request_id)
         )
         answer: job_pb2.CreateJobResponse = await self._mutate(lambda stubs: stubs.jobs.CreateJob, request)
         return convert.job_value(answer.job, existed=answer.existed)
@@ -146,7 +146,7 @@ class Client:
         first spec, and `created_ids` holds what the batches before it registered; repeating the whole call with the
         same specs and request_id then registers only what is missing.
         """
-        key = request_id or _new_request_id()
+        key = _request_id(request_id)
         ids: list[int] = []
         for number, batch in enumerate(_batches(specs, self.namespace)):
             request = job_pb2.BatchCreateJobsRequest(jobs=batch, request_id=f"{key}/{number}")
@@ -203,7 +203,7 @@ class Client:
 
         Raises JobRunning while an execution of it runs, JobFinished when nothing is left to cancel, JobNotFound.
         """
-        request = job_pb2.CancelJobRequest(id=job_id, request_id=request_id or _new_request_id())
+        request = job_pb2.CancelJobRequest(id=job_id, request_id=_request_id(request_id))
         answer: job_pb2.CancelJobResponse = await self._mutate(lambda stubs: stubs.jobs.CancelJob, request)
         return convert.job_value(answer.job)
 
@@ -257,7 +257,7 @@ class Client:
 
         They go in batches of up to 1,000. Repeating it gives the same ids. Raises NotDeadLetter, ExecutionNotFound.
         """
-        key = request_id or _new_request_id()
+        key = _request_id(request_id)
         old = [*execution_ids]
         new: list[int] = []
         for first in range(0, len(old), BATCH_REPLAYS):
@@ -334,5 +334,8 @@ def _counted_from(first: int, field: str) -> str:
     return f"jobs[{first + int(match[1])}]{field[match.end() :]}" if match else field
 
 
-def _new_request_id() -> str:
-    return uuid.uuid4().hex
+def _request_id(given: str | None) -> str:
+    """The caller's, or a new one. Raises ValueError for an empty one: it would protect nothing."""
+    if given == "":
+        raise ValueError("request_id: must not be empty; leave it out to have one made")
+    return uuid.uuid4().hex if given is None else given

@@ -5,6 +5,7 @@ import sys
 from typing import Literal
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 LogFormat = Literal["text", "json"]
@@ -19,7 +20,7 @@ def configure_logging(log_format: LogFormat, level: str, **common: object) -> No
     """
 
     def add_common(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        return {**common, **event}
+        return {**event, **common}
 
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -29,10 +30,16 @@ def configure_logging(log_format: LogFormat, level: str, **common: object) -> No
         structlog.stdlib.ExtraAdder(),
         add_common,
     ]
+    # Tracebacks without local variables: those hold payloads, which are not the operator's to read.
     if log_format == "json":
-        render: list[Processor] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+        traceback = structlog.processors.ExceptionRenderer(ExceptionDictTransformer(show_locals=False))
+        render: list[Processor] = [traceback, structlog.processors.JSONRenderer(default=str)]
     else:
-        render = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=0)]
+        colors = sys.stderr.isatty()
+        console = structlog.dev.ConsoleRenderer(
+            colors=colors, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
+        render = [console]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -126,7 +126,7 @@ class GrpcPeers(PeerTransport):
         loop = asyncio.get_running_loop()
         inbound = self._inbound[hello.node] = _Inbound(loop)
         await context.write(peer_pb2.PeerMessage(welcome=peer_pb2.Welcome(node=self._node_id)))
-        logger.info("peer connected to this node", extra={"node": hello.node})
+        logger.info("peer connected to this node", extra={"peer": hello.node})
         while (message := await context.read()) is not _EOF:
             if self._inbound[hello.node] is not inbound:
                 # The peer has connected anew. What it said before must not come after what it says now.
@@ -185,12 +185,12 @@ class GrpcPeers(PeerTransport):
 
     def _up(self, number: int) -> None:
         self._connected.add(number)
-        logger.info("connected to peer", extra={"node": number})
+        logger.info("connected to peer", extra={"peer": number})
         self._onNodeConnected(self._nodes[number])
 
     def _down(self, number: int) -> None:
         self._connected.discard(number)
-        logger.info("lost connection to peer", extra={"node": number})
+        logger.info("lost connection to peer", extra={"peer": number})
         self._onNodeDisconnected(self._nodes[number])
 
     def _take(self, node: PeerNode, message: peer_pb2.PeerMessage, inbound: "_Inbound", size: int) -> None:

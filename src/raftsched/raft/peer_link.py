@@ -82,7 +82,7 @@ class PeerLink:
         if is_full or len(self._waiting) >= QUEUE_MAX_MESSAGES:
             logger.warning(
                 "peer does not keep up, connecting anew",
-                extra={"node": self._to, "messages": len(self._waiting), "bytes": self._waiting_bytes},
+                extra={"peer": self._to, "messages": len(self._waiting), "bytes": self._waiting_bytes},
             )
             self._set_down()
             if self._call is not None:
@@ -166,4 +166,4 @@ class PeerLink:
         # Once for each reason: the next try comes soon.
         level = logging.DEBUG if text == self._told else logging.WARNING
         self._told = text
-        logger.log(level, "no stream to peer", extra={"node": self._to, "address": self._address, "error": text})
+        logger.log(level, "no stream to peer", extra={"peer": self._to, "address": self._address, "error": text})

@@ -230,7 +230,7 @@ class Replica(Replication):
             except TooManyRequests:
                 dropped += 1
         if dropped:
-            logger.warning("dropped forwarded commands, the queue is full", extra={"node": peer, "commands": dropped})
+            logger.warning("dropped forwarded commands, the queue is full", extra={"peer": peer, "commands": dropped})
 
     def _on_read_request(self, peer: int, question: int) -> None:
         def answer(index: int | None) -> None:

@@ -143,7 +143,7 @@ class Replication(Elections):
             if reply.last_index < progress.match:
                 logger.warning(
                     "follower has lost entries that it had on disk",
-                    extra={"node": peer, "had": progress.match, "has": reply.last_index},
+                    extra={"peer": peer, "had": progress.match, "has": reply.last_index},
                 )
             progress.refused(min(reply.hint_index, self._log.last_index), reply.last_index)
 
@@ -232,7 +232,7 @@ class Replication(Elections):
             if index <= log.base_index or (not new and log.term_at(index) == entry.term):
                 continue
             if checksum(index, entry.term, entry.command) != entry.checksum:
-                logger.error("entry was damaged on its way", extra={"node": peer, "index": index})
+                logger.error("entry was damaged on its way", extra={"peer": peer, "index": index})
                 return False
             new.append((index, entry))
         if new and new[0][0] <= log.last_index:

@@ -74,7 +74,7 @@ class SnapshotSender:
         if node not in self._transfers:
             self._count += 1
             self._transfers[node] = Transfer(self._count, now_s)
-            logger.info("sending snapshot", extra={"node": node, "transfer": self._count})
+            logger.info("sending snapshot", extra={"peer": node, "transfer": self._count})
 
     def stop(self, node: int) -> None:
         self._transfers.pop(node, None)
@@ -113,10 +113,10 @@ class SnapshotSender:
             return None
         if reply.installed_index:
             del self._transfers[node]
-            logger.info("snapshot installed", extra={"node": node, "index": reply.installed_index})
+            logger.info("snapshot installed", extra={"peer": node, "index": reply.installed_index})
             return reply.installed_index
         if reply.damaged:
-            logger.warning("snapshot was damaged on its way", extra={"node": node})
+            logger.warning("snapshot was damaged on its way", extra={"peer": node})
             self._discard()
             for other in self._transfers.values():
                 self._rewind(other, 0, now_s)
