@@ -269,3 +269,9 @@ def test_addresses_must_be_a_sequence() -> None:
     for bad in ("127.0.0.1:7101", []):
         with pytest.raises(ValueError, match="addresses"):
             Client(bad)
+
+
+async def test_an_empty_request_id_is_refused_since_it_would_protect_nothing() -> None:
+    async with Client(["127.0.0.1:1"]) as client:
+        with pytest.raises(ValueError, match="request_id"):
+            await client.create("h", run_at=datetime.now(UTC), request_id="")
