@@ -12,7 +12,7 @@ from pathlib import Path
 
 import lmdb
 
-from raftsched.model.errors import StoreCorrupt
+from raftsched.model.errors import NodeDraining, StoreCorrupt
 from raftsched.store import keys, rows
 
 DEFAULT_MAP_BYTES = 1 << 40
@@ -20,6 +20,7 @@ DEFAULT_MAP_BYTES = 1 << 40
 LMDB_MAJOR = 0
 # Read transactions at once, all threads and processes together.
 MAX_READERS = 1024
+STAGED_NAME = "data.mdb.new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,10 @@ class Store:
         self._gate = threading.Condition()
         self._readers = 0
         self._replacing = False
+        self._closed = False
         path.mkdir(parents=True, exist_ok=True)
+        # What an installation that did not come to its end left behind.
+        (path / STAGED_NAME).unlink(missing_ok=True)
         self._open()
 
     @property
@@ -126,9 +130,14 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[View]:
-        """A view of the newest commit. Waits while `install` replaces the files."""
+        """A view of the newest commit. Waits while `install` replaces the files.
+
+        Raises NodeDraining when the store is closed.
+        """
         with self._gate:
             self._gate.wait_for(lambda: not self._replacing)
+            if self._closed:
+                raise NodeDraining()
             self._readers += 1
         try:
             with self._env.begin() as txn:
@@ -152,28 +161,31 @@ class Store:
         and leaves the store as it was when the file is damaged.
         """
         _check_copy(path, self._map_size)
-        staged = self.path / "data.mdb.new"
+        staged = self.path / STAGED_NAME
         shutil.move(path, staged)
         with staged.open("rb") as file:
             os.fsync(file.fileno())
         with self._gate:
             self._replacing = True
             self._gate.wait_for(lambda: self._readers == 0)
+        # Until it is open again.
+        self._closed = True
         try:
             self.abort()
             self._env.close()
             staged.replace(self.path / "data.mdb")
             _sync_directory(self.path)
             self._open()
+            self._closed = False
         finally:
             with self._gate:
                 self._replacing = False
                 self._gate.notify_all()
 
     def close(self) -> None:
-        """Closes the store; uncommitted writes are lost. Waits for readers."""
+        """Closes the store; uncommitted writes are lost. Waits for readers; later ones are refused."""
         with self._gate:
-            self._replacing = True
+            self._closed = True
             self._gate.wait_for(lambda: self._readers == 0)
         self.abort()
         self._env.close()
