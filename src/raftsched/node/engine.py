@@ -72,6 +72,12 @@ class _Peer:
 class Engine:
     """Made, called and closed on one thread. Opening raises StoreCorrupt; `step` raises what must stop the node."""
 
+    # What it is made of; a simulator puts parts in their place that it can watch, or make fail.
+    _store_type: Callable[..., Store] = Store
+    _machine_type: Callable[..., Machine] = Machine
+    _log_type: Callable[..., RaftLog] = RaftLog
+    _replica_type: Callable[..., Replica] = Replica
+
     def __init__(self, config: NodeConfig, outside: Outside) -> None:
         self._config = config
         self.clock = ClusterClock(outside.clock, members=len(config.peers))
@@ -88,10 +94,10 @@ class Engine:
         self._leader_seen: int | None = None
         self._served: tuple[int, frozenset[str]] = (-1, frozenset())
         config.data_dir.mkdir(parents=True, exist_ok=True)
-        self.store = Store(config.data_dir / "state")
-        self.machine = Machine(self.store, node_id=config.node_id)
-        self._log = RaftLog(config.data_dir / "log", background=outside.log_background)
-        self.replica = Replica(
+        self.store = self._store_type(config.data_dir / "state")
+        self.machine = self._machine_type(self.store, node_id=config.node_id)
+        self._log = self._log_type(config.data_dir / "log", background=outside.log_background)
+        self.replica = self._replica_type(
             RaftConfig(
                 node_id=config.node_id,
                 peers=config.peers,
