@@ -44,6 +44,7 @@ class _Batch:
     next_execution: int
     # What follows the head's copied part in a new execution's row.
     new_execution_tail: bytes
+    execution_keys: list[bytes] = field(default_factory=list)
     execution_values: list[bytes] = field(default_factory=list)
     job_keys: list[bytes] = field(default_factory=list)
     job_values: list[bytes] = field(default_factory=list)
@@ -60,7 +61,9 @@ class _Batch:
             self.runs[-1] = (lane, run_first, run_count + count)
         else:
             self.runs.append((lane, first, count))
-        return keys.pack_id_range(first, count)
+        numbers = keys.pack_id_range(first, count)
+        self.execution_keys += numbers
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +244,7 @@ def _retry(context: Context, due_keys: Sequence[bytes]) -> None:
 def _write(context: Context, batch: _Batch) -> None:
     writer, tables = context.writer, context.tables
     if batch.execution_values:
-        numbers = keys.pack_id_range(context.state.executions + 1, len(batch.execution_values))
-        writer.put_many(tables.executions, numbers, batch.execution_values, append=True)
+        writer.put_many(tables.executions, batch.execution_keys, batch.execution_values, append=True)
         context.state.executions = batch.next_execution - 1
         context.ready.add_runs(batch.runs)
     if batch.job_keys:

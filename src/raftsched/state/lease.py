@@ -21,6 +21,8 @@ MAX_EXECUTIONS = 10_000
 _COUNTS = slice(40, 44)
 _PAYLOAD_AND_PROFILE = slice(24, 32)
 _LEASED_TAIL = struct.Struct(">HQQQ")
+# Job, scheduled_for_ms, profile and failures of a row's first 42 bytes.
+_HEAD = "Q8xQ4xI8xH"
 _PENDING = int(ExecutionState.PENDING)
 _LEASED = LEASE[_PENDING]
 _NO_FAILURES = bytes(4)
@@ -86,8 +88,7 @@ def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequ
 
 def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> Leased:
     """What the worker is told."""
-    count = len(found)
-    heads = struct.unpack(">" + "QQQIIQHH" * count, b"".join([row[:44] for row in found]))
+    heads = struct.unpack(">" + _HEAD * len(found), b"".join([row[:42] for row in found]))
     payloads: Sequence[bytes] = ()
     if _have_payloads(found):
         jobs = [row[rows.EXECUTION_JOB] for row in found]
@@ -97,9 +98,9 @@ def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Se
         session=session,
         token=context.token,
         executions=keys.unpack_ids(b"".join(numbers)),
-        jobs=heads[0::8],
-        scheduled_for_ms=heads[2::8],
-        attempts=[failures + 1 for failures in heads[6::8]],
-        profiles=heads[4::8],
+        jobs=heads[0::4],
+        scheduled_for_ms=heads[1::4],
+        attempts=[failures + 1 for failures in heads[3::4]],
+        profiles=heads[2::4],
         payloads=payloads,
     )

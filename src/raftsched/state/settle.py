@@ -39,15 +39,13 @@ def apply_ack(context: Context, command: command_pb2.Ack) -> Settled:
     _check_total(sum(len(block.executions) for block in command.blocks) // keys.ID_BYTES)
     stale: list[int] = []
     for block in command.blocks:
-        started, ended = keys.split_ids(block.started_ms), keys.split_ids(block.ended_ms)
+        times = keys.split(keys.interleave(block.started_ms, block.ended_ms), 2 * keys.ID_BYTES)
 
-        def succeed(
-            status: int, items: Sequence[Held], started: list[bytes] = started, ended: list[bytes] = ended
-        ) -> bool:
+        def succeed(status: int, items: Sequence[Held], times: list[bytes] = times) -> bool:
             after = SUCCEED.get(status)
             if after is None:
                 return status == int(ExecutionState.SUCCEEDED)
-            values = [row[:_STATUS] + after + started[at] + ended[at] + row[87:] for at, _, row in items]
+            values = [row[:_STATUS] + after + times[at] + row[87:] for at, _, row in items]
             _write(context, items, values)
             _end_lease(context, items)
             return True
