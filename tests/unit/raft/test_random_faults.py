@@ -114,8 +114,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-@pytest.mark.parametrize("nodes", [3, 5])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("nodes", "seed"), [(3, 0), (3, 1), (5, 0)])
 def test_raft_keeps_its_promises_under_random_faults(tmp_path: Path, nodes: int, seed: int, faults: str) -> None:
     cluster = SimCluster(
         tmp_path, nodes=nodes, seed=seed, log_keep_entries=20, compact_max_entries=7, snapshot_chunk_bytes=1_000
@@ -123,7 +122,7 @@ def test_raft_keeps_its_promises_under_random_faults(tmp_path: Path, nodes: int,
     chaos = Chaos(cluster, FAULTS[faults])
     assert cluster.run_until(lambda: cluster.leader() is not None, 10)
     cluster.run(0.5)
-    for _ in range(25):
+    for _ in range(20):
         chaos.step()
     chaos.finish()
     cluster.close()
