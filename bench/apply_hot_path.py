@@ -28,6 +28,7 @@ CASES = {
     "one_off": {},
     "recurring": {"every_ms": 60_000},
     "cron": {"expression": "* * * * *"},
+    "jitter": {"every_ms": 60_000, "jitter_ms": 1_000},
     "payload_100_bytes": {"payload": bytes(100)},
     "run_timeout": {"run_timeout_ms": 60_000},
     "four_profiles": {"profiles": 4},
@@ -76,6 +77,7 @@ def create_command(
     expression: str = "",
     payload: bytes = b"",
     run_timeout_ms: int = 0,
+    jitter_ms: int = 0,
 ) -> command_pb2.CreateJobs:
     create = command_pb2.CreateJobs()
     for number in range(profiles):
@@ -86,6 +88,7 @@ def create_command(
             max_attempts=3,
             multiplier=2.0,
             run_timeout_ms=run_timeout_ms,
+            jitter_ms=jitter_ms,
             overlap=job_pb2.OVERLAP_POLICY_SKIP,
             catch_up=job_pb2.CATCH_UP_POLICY_LATEST,
         )
@@ -112,7 +115,7 @@ def run(jobs: int, batch: int, commit_every: int, settings: dict[str, object]) -
             bench.apply("create", command_pb2.Command(create_jobs=create), len(create.jobs))
         bench.commit()
         bench.cpu_s.pop("commit")
-        bench.now_ms += 60_000
+        bench.now_ms += 60_000 + 1_000
         drain(bench, session, jobs, batch)
         bench.commit()
         bench.machine.close()

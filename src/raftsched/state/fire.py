@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField
-from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import skipped
 from raftsched.state.catalog import Profile, Schedule
@@ -148,7 +147,7 @@ def _fire_recurring(context: Context, profile: Profile, schedule: Schedule, jobs
                 free = list(same_step)
             if free:
                 _advance(profile, step, free, batch)
-            _wait(profile, schedule, step, same_step, batch)
+            _wait(profile, schedule, tick_ms, step, same_step, batch)
 
 
 def _steps(
@@ -157,11 +156,12 @@ def _steps(
     """How jobs that wait for this tick go on. They may differ only by their jitter, after a delay."""
     if not profile.fires_latest_only:
         return [(_Step(tick_ms, timetable.after(tick_ms), 0, 0), jobs)]
-    if not profile.jitter_ms:
-        return [(_catch_up(timetable, tick_ms, context.now_ms), jobs)]
+    undelayed = _catch_up(timetable, tick_ms, context.now_ms)
+    if not profile.jitter_ms or not undelayed.passed:
+        return [(undelayed, jobs)]
     steps: dict[_Step, list[Due]] = {}
     for key, row in jobs:
-        jitter_ms = job_jitter_ms(keys.unpack_id(key[10:18]), profile.jitter_ms)
+        jitter_ms = keys.due_ms_of(key) - tick_ms
         steps.setdefault(_catch_up(timetable, tick_ms, context.now_ms - jitter_ms), []).append((key, row))
     return list(steps.items())
 
@@ -210,15 +210,14 @@ def _stamp(step: _Step) -> tuple[bytes, bytes]:
     return _WAITING, keys.pack_id(step.next_ms)
 
 
-def _wait(profile: Profile, schedule: Schedule, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:
-    """Puts the jobs where their next tick, or more ticks, will find them."""
+def _wait(profile: Profile, schedule: Schedule, tick_ms: int, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:
+    """Puts the jobs, which waited for `tick_ms`, where their next tick, or more ticks, will find them."""
     if step.next_ms is None:
         schedule_key = keys.pack_small_id(schedule.id)
         batch.starved_keys += [schedule_key + key[10:18] for key, _ in jobs]
     elif profile.jitter_ms:
-        for key, _ in jobs:
-            job = keys.unpack_id(key[10:18])
-            batch.due_keys.append(keys.due(job, step.next_ms + job_jitter_ms(job, profile.jitter_ms)))
+        later_ms, pack, unpack = step.next_ms - tick_ms, keys.pack_id, keys.unpack_id
+        batch.due_keys += [key[:2] + pack(unpack(key[2:10]) + later_ms) + key[10:] for key, _ in jobs]
     else:
         due_ms = keys.pack_id(step.next_ms)
         batch.due_keys += [key[:2] + due_ms + key[10:] for key, _ in jobs]
@@ -250,6 +249,7 @@ def _write(context: Context, batch: _Batch) -> None:
     if batch.job_keys:
         writer.put_many(tables.jobs, batch.job_keys, batch.job_values)
     if batch.due_keys:
+        batch.due_keys.sort()
         writer.put_same(tables.due, batch.due_keys, rows.DUE_TICK)
     if batch.starved_keys:
         writer.put_same(tables.starved, batch.starved_keys, b"")

@@ -63,8 +63,8 @@ class Machine:
     """Used on the core thread. Plain attributes, `profile` and `snapshot_to` may be used from any thread.
 
     `applied_index`, `applied_term`, `now_ms` (the replicated clock) and `digest` (16 bytes over all that was ever
-    written, equal on all replicas at equal index) are as of the last entry applied; `committed_index` is what the
-    store has on disk, and `durable_index` what it is certain to have after a power loss.
+    written, equal on all replicas at equal index) are as of the last entry applied, `committed_index` is what readers
+    see; a power loss may undo the latest commit alone. `dirty_ops` counts the rows written since the last commit.
     """
 
     # PENDING executions in the ready queue, by queue.
@@ -80,9 +80,7 @@ class Machine:
         self._store = store
         self._node_id = node_id
         self.dirty_ops = 0
-        self.dirty_bytes = 0
         self._load()
-        self.durable_index = self.applied_index
 
     def _load(self) -> None:
         self._context = Context(self._store, self._node_id)
@@ -123,8 +121,7 @@ class Machine:
         state.digest = writer.take_digest(state.digest, _POSITION.pack(index, context.now_ms))
         self.applied_index, self.applied_term, self.now_ms, self.digest = index, term, state.now_ms, state.digest
         self.dirty_ops += writer.written_rows
-        self.dirty_bytes += writer.written_bytes
-        writer.written_rows = writer.written_bytes = 0
+        writer.written_rows = 0
         self._show()
         return effects
 
@@ -167,14 +164,12 @@ class Machine:
 
     def commit(self) -> None:
         """Writes everything applied since the last commit to disk, with its index and digest, in one transaction."""
-        before = self.committed_index
         context = self._context
         # Beside the digest: it is part of this row.
         self._store.write.put(keys.META_STATE, context.state.pack(), db=context.tables.meta)
         self._store.commit()
-        self.durable_index = before
         self.committed_index = self.applied_index
-        self.dirty_ops = self.dirty_bytes = 0
+        self.dirty_ops = 0
         context.catalog.trim()
 
     def install_snapshot(self, path: Path) -> None:
@@ -186,10 +181,8 @@ class Machine:
             self._store.install(path)
         finally:
             self._store.abort()
-            self.dirty_ops = self.dirty_bytes = 0
+            self.dirty_ops = 0
             self._load()
-        self._store.sync()
-        self.durable_index = self.committed_index
 
     def close(self) -> None:
         """Closes the store; what was not committed is applied again from the log at the next start."""

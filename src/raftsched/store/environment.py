@@ -84,8 +84,8 @@ class Store:
     """One LMDB environment in one directory.
 
     The thread that first asks for `write` owns every change; any thread may `read`. A commit is on disk when it
-    returns, but its root is surely there only after the next one or `sync`: after a power loss the store is either
-    at its last commit or at the one before.
+    returns, but its root is surely there only after the next one: after a power loss the store is either at its last
+    commit or at the one before.
     """
 
     def __init__(self, path: Path, *, map_size: int = DEFAULT_MAP_BYTES) -> None:
@@ -123,10 +123,6 @@ class Store:
         if self._write is not None:
             self._write.abort()
             self._write = None
-
-    def sync(self) -> None:
-        """Waits until the newest commit is certain to survive a power loss."""
-        self._env.sync(True)
 
     @contextmanager
     def read(self) -> Iterator[View]:

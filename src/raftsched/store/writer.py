@@ -25,9 +25,8 @@ class Writer:
         self.tables: Tables = store.tables
         self._tags = {getattr(store.tables, name): bytes((number,)) for number, name in enumerate(TABLE_NAMES)}
         self._hash = hashlib.sha256()
-        # Rows put or deleted, and bytes put, since the owner last set them to 0.
+        # Rows put or deleted since the owner last set it to 0.
         self.written_rows = 0
-        self.written_bytes = 0
 
     def take_digest(self, *salt: bytes) -> bytes:
         """16 bytes over `salt` and all that was written since the last call.
@@ -62,7 +61,6 @@ class Writer:
         self._store.write.put(key, value, db=table)
         self._hash.update(self._tags[table] + key + value)
         self.written_rows += 1
-        self.written_bytes += len(key) + len(value)
 
     def put_many(
         self, table: lmdb._Database, keys: Sequence[bytes], values: Sequence[bytes], *, append: bool = False
@@ -117,4 +115,3 @@ class Writer:
         update(self._tags[table] + kind)
         update(keys)
         update(values)
-        self.written_bytes += len(keys) + len(values)
