@@ -18,11 +18,28 @@ class NodeHealth(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_HEALTH_NO_QUORUM: _ClassVar[NodeHealth]
     NODE_HEALTH_DRAINING: _ClassVar[NodeHealth]
     NODE_HEALTH_DIVERGED: _ClassVar[NodeHealth]
+
+class VerificationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERIFICATION_STATE_UNSPECIFIED: _ClassVar[VerificationState]
+    VERIFICATION_STATE_RUNNING: _ClassVar[VerificationState]
+    VERIFICATION_STATE_ALONE: _ClassVar[VerificationState]
+    VERIFICATION_STATE_SAME: _ClassVar[VerificationState]
+    VERIFICATION_STATE_DIFFERS: _ClassVar[VerificationState]
+    VERIFICATION_STATE_DAMAGED: _ClassVar[VerificationState]
+    VERIFICATION_STATE_CANCELLED: _ClassVar[VerificationState]
 NODE_HEALTH_UNSPECIFIED: NodeHealth
 NODE_HEALTH_SERVING: NodeHealth
 NODE_HEALTH_NO_QUORUM: NodeHealth
 NODE_HEALTH_DRAINING: NodeHealth
 NODE_HEALTH_DIVERGED: NodeHealth
+VERIFICATION_STATE_UNSPECIFIED: VerificationState
+VERIFICATION_STATE_RUNNING: VerificationState
+VERIFICATION_STATE_ALONE: VerificationState
+VERIFICATION_STATE_SAME: VerificationState
+VERIFICATION_STATE_DIFFERS: VerificationState
+VERIFICATION_STATE_DAMAGED: VerificationState
+VERIFICATION_STATE_CANCELLED: VerificationState
 
 class GetStatusRequest(_message.Message):
     __slots__ = ("read",)
@@ -111,3 +128,51 @@ class Worker(_message.Message):
     leased: int
     expire_time: _timestamp_pb2.Timestamp
     def __init__(self, session: _Optional[int] = ..., name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., leased: _Optional[int] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StartVerificationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StartVerificationResponse(_message.Message):
+    __slots__ = ("index",)
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    def __init__(self, index: _Optional[int] = ...) -> None: ...
+
+class GetVerificationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetVerificationResponse(_message.Message):
+    __slots__ = ("node", "index", "state", "content_hash", "state_rows", "log_entries", "duration_ms", "problem", "same", "other")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
+    STATE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LOG_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    SAME_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    index: int
+    state: VerificationState
+    content_hash: str
+    state_rows: int
+    log_entries: int
+    duration_ms: int
+    problem: str
+    same: _containers.RepeatedScalarFieldContainer[int]
+    other: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, node: _Optional[int] = ..., index: _Optional[int] = ..., state: _Optional[_Union[VerificationState, str]] = ..., content_hash: _Optional[str] = ..., state_rows: _Optional[int] = ..., log_entries: _Optional[int] = ..., duration_ms: _Optional[int] = ..., problem: _Optional[str] = ..., same: _Optional[_Iterable[int]] = ..., other: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class BackupRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class BackupResponse(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...

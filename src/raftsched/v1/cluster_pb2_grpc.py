@@ -39,6 +39,21 @@ class ClusterServiceStub:
                 request_serializer=raftsched_dot_v1_dot_cluster__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=raftsched_dot_v1_dot_cluster__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.StartVerification = channel.unary_unary(
+                '/raftsched.v1.ClusterService/StartVerification',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.StartVerificationRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.StartVerificationResponse.FromString,
+                _registered_method=True)
+        self.GetVerification = channel.unary_unary(
+                '/raftsched.v1.ClusterService/GetVerification',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.GetVerificationRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.GetVerificationResponse.FromString,
+                _registered_method=True)
+        self.Backup = channel.unary_stream(
+                '/raftsched.v1.ClusterService/Backup',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.BackupRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.BackupResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer:
@@ -51,6 +66,27 @@ class ClusterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartVerification(self, request, context):
+        """Has every node read its whole state and log in search of damage, beside its work. Returns once that has begun here.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetVerification(self, request, context):
+        """How far the newest verification is on this node. Each node answers for itself, also when it serves nothing else.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Backup(self, request, context):
+        """The whole state, as the bytes of a backup file; it holds all that was confirmed before the call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +94,21 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=raftsched_dot_v1_dot_cluster__pb2.GetStatusRequest.FromString,
                     response_serializer=raftsched_dot_v1_dot_cluster__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'StartVerification': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartVerification,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.StartVerificationRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.StartVerificationResponse.SerializeToString,
+            ),
+            'GetVerification': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetVerification,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.GetVerificationRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.GetVerificationResponse.SerializeToString,
+            ),
+            'Backup': grpc.unary_stream_rpc_method_handler(
+                    servicer.Backup,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.BackupRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.BackupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +138,87 @@ class ClusterService:
             '/raftsched.v1.ClusterService/GetStatus',
             raftsched_dot_v1_dot_cluster__pb2.GetStatusRequest.SerializeToString,
             raftsched_dot_v1_dot_cluster__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartVerification(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/StartVerification',
+            raftsched_dot_v1_dot_cluster__pb2.StartVerificationRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.StartVerificationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetVerification(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/GetVerification',
+            raftsched_dot_v1_dot_cluster__pb2.GetVerificationRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.GetVerificationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/Backup',
+            raftsched_dot_v1_dot_cluster__pb2.BackupRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.BackupResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -24,13 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"raftsched/internal/v1/report.proto\x12\x15raftsched.internal.v1\"a\n\nNodeReport\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x02 \x01(\x0c\x12\x15\n\rworker_credit\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ms\x18\x04 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"raftsched/internal/v1/report.proto\x12\x15raftsched.internal.v1\"\x94\x01\n\nNodeReport\x12\x15\n\rapplied_index\x18\x01 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x02 \x01(\x0c\x12\x15\n\rworker_credit\x18\x03 \x01(\x04\x12\x0f\n\x07wall_ms\x18\x04 \x01(\x03\x12\x31\n\x08verified\x18\x05 \x01(\x0b\x32\x1f.raftsched.internal.v1.Verified\"/\n\x08Verified\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x14\n\x0c\x63ontent_hash\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.internal.v1.report_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODEREPORT']._serialized_start=61
-  _globals['_NODEREPORT']._serialized_end=158
+  _globals['_NODEREPORT']._serialized_start=62
+  _globals['_NODEREPORT']._serialized_end=210
+  _globals['_VERIFIED']._serialized_start=212
+  _globals['_VERIFIED']._serialized_end=259
 # @@protoc_insertion_point(module_scope)
