@@ -181,8 +181,6 @@ class ReadyLanes:
             if picks and lane == picks[0].lane:
                 break
             picks.append(Pick(lane))
-            if wrapped and last is not None and lane[keys.LEVEL_BYTES :] == last:
-                break
             found = _seek_after(cursor, lane)
         return picks
 

@@ -83,6 +83,19 @@ def test_the_oldest_second_goes_first_whichever_shard_it_is_in(node: Node) -> No
     assert len(fired & set(early)) >= 63
 
 
+def test_a_shard_has_its_turn_again_in_a_later_second(node: Node) -> None:
+    node.create(due_ms=START_MS + 1_000)
+    node.create(due_ms=START_MS + 3_000)
+    node.create(62, due_ms=START_MS + 99_000)
+    (other,) = node.create(due_ms=START_MS + 2_000)
+    assert [keys.shard_of(job) for job in (1, 2, 64, other)] == [0, 0, 1, 1]
+    node.advance(10_000)
+    assert node.fire(limit=2) == Fired(2, more=True)
+    assert node.job(2).state == rows.JOB_WAITING
+    node.create(due_ms=START_MS + 2_500)
+    assert node.fire(limit=3) == Fired(2, more=False)
+
+
 def test_a_limit_leaves_the_rest_for_the_next(node: Node) -> None:
     node.create(500)
     assert node.fire(limit=300) == Fired(300, more=True)

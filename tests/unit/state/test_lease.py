@@ -92,6 +92,15 @@ def test_tenants_take_turns_from_lease_to_lease(node: Node) -> None:
     assert served == ["a", "b", "c", "a", "b", "c"]
 
 
+def test_a_turn_passes_on_when_its_tenant_has_nothing_left(node: Node) -> None:
+    for tenant, count in (("a", 3), ("b", 1), ("c", 3)):
+        node.create(count, tenant=tenant)
+    node.fire()
+    session = node.open_session()
+    assert jobs_of(node.lease(session, 2), node) == ["a", "b"]
+    assert jobs_of(node.lease(session, 100), node) == ["c", "c", "c", "a", "a"]
+
+
 def test_what_does_not_divide_evenly_goes_on_with_the_next_tenant(node: Node) -> None:
     for tenant in ("a", "b", "c"):
         node.create(10, tenant=tenant)

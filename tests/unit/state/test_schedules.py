@@ -199,6 +199,20 @@ def test_ticks_that_a_late_job_still_needs_are_kept(node: Node) -> None:
     assert node.skipped(1)[0][2] == 179
 
 
+def test_ticks_that_starved_jobs_still_need_are_kept(node: Node) -> None:
+    node.create(STAMP_AT_ONCE + 1, ticks_ms=minutely(1), overlap=ALLOW)
+    node.now_ms = minute(1)
+    node.fire(limit=5_000)
+    node.now_ms = minute(300)
+    node.do(extend(1, *range(2, 302)))
+    node.fire(limit=5_000)
+    (key,) = [key for key, _ in node.table("starved")]
+    node.do(extend(301, 302))
+    last = keys.unpack_starved(key)[1]
+    assert node.job(last).scheduled_for_ms == minute(2)
+    assert ticks(node)[0] <= 2
+
+
 def test_the_last_tick_always_stays(node: Node) -> None:
     node.create(ticks_ms=minutely(2), overlap=ALLOW)
     node.now_ms = minute(2)
