@@ -106,7 +106,9 @@ class Solo:
 
     def become_leader(self) -> None:
         self.tick(after_s=5)
-        self.vote(2, pre_vote=True)
+        for_term = self.replica.term + 1
+        for number in self.peers:
+            self.vote(number, pre_vote=True, for_term=for_term)
         self.tick()
         self.disk.run_all()
         self.tick()

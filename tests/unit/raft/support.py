@@ -195,11 +195,12 @@ class MemoryTransport(PeerTransport):
 
     def take(self, *, to: int | None = None, body: str | None = None) -> list[peer_pb2.PeerMessage]:
         """Sent messages, forgotten by this: those to one node, of one kind."""
-        found = [
-            message for node, message in self.sent if to in (None, node) and body in (None, message.WhichOneof("body"))
-        ]
-        self.sent = [item for item in self.sent if item[1] not in found]
-        return found
+        found, kept = [], []
+        for node, message in self.sent:
+            is_wanted = to in (None, node) and body in (None, message.WhichOneof("body"))
+            (found if is_wanted else kept).append((node, message))
+        self.sent = kept
+        return [message for _, message in found]
 
 
 class StockTransport(PeerTransport):
