@@ -1,0 +1,324 @@
+"""Simulated clients: create, repeat, contradict themselves, cancel, replay and read, through any node."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from google.protobuf.message import Message
+
+from raftsched.model.errors import (
+    IdempotencyConflict,
+    IllegalTransition,
+    JobFinished,
+    JobNotFound,
+    JobRunning,
+    NameTaken,
+    NoQuorum,
+    OutcomeUnknown,
+    RaftschedError,
+    ReadTimeout,
+    UnknownName,
+)
+from raftsched.v1 import execution_pb2, job_pb2
+from tests.sim.ledger import JobRecord, Ledger
+from tests.sim.loop import SimLoop
+from tests.sim.network import Network
+from tests.sim.node import Answer, SimNode
+from tests.sim.timeline import Timeline, Violation
+
+CALL_TIMEOUT_S = 6.0
+# So often a call without an outcome is made again.
+MOST_TRIES = 6
+PAUSE_S = (0.1, 2.5)
+# Recurring jobs alive at once, over all clients: they run for as long as the simulation does.
+MOST_RECURRING = 14
+NAMES = tuple(f"name-{number}" for number in range(6))
+HANDLERS = ("quick", "quick", "quick", "slow", "flaky", "broken", "timed")
+
+
+class NoAnswer(Exception):
+    """The node, or the way to it, failed meanwhile: nobody knows what became of the call."""
+
+
+class SimClient:
+    """Makes one call after the other, for as long as `is_open` says."""
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        nodes: list[SimNode],
+        timeline: Timeline,
+        network: Network,
+        loop: SimLoop,
+        rng: random.Random,
+        ledger: Ledger,
+        cluster_ms: Callable[[], int],
+    ) -> None:
+        self.number = number
+        self.is_open = True
+        self.pause_s = PAUSE_S
+        self._nodes = nodes
+        self._timeline = timeline
+        self._network = network
+        self._loop = loop
+        self._rng = rng
+        self._ledger = ledger
+        self._cluster_ms = cluster_ms
+        self._requests = 0
+
+    def start(self) -> None:
+        self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        work = (
+            (self._create, 5),
+            (self._create_batch, 3),
+            (self._repeat, 1),
+            (self._contradict, 1),
+            (self._cancel, 3),
+            (self._replay, 1),
+            (self._read, 3),
+        )
+        choices = [call for call, weight in work for _ in range(weight)]
+        while self.is_open:
+            await asyncio.sleep(self._rng.uniform(*self.pause_s))
+            try:
+                await self._rng.choice(choices)()
+            except NoAnswer:
+                self._ledger.count("calls given up")
+
+    # --- what it asks for -------------------------------------------------------------------------------------------
+
+    async def _create(self) -> None:
+        record = self._record()
+        if self._rng.random() < 0.15:
+            record.name = self._rng.choice(NAMES)
+        await self._submit_creation([record])
+
+    async def _create_batch(self) -> None:
+        await self._submit_creation([self._record() for _ in range(self._rng.randint(2, 12))])
+
+    async def _repeat(self) -> None:
+        """The same request again: the same jobs, not new ones."""
+        records = self._confirmed_request()
+        if not records:
+            return
+        response = await self._call(*_creation(records))
+        ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
+        if not response.existed or ids != [record.job_id for record in records]:
+            raise Violation(f"request {records[0].request_id} repeated: {ids}, existed {response.existed}")
+
+    async def _contradict(self) -> None:
+        """Another request under the same key."""
+        records = self._confirmed_request()
+        if not records:
+            return
+        method, request = _creation(records)
+        job = request.job if method == "create" else request.jobs[0]
+        job.payload = b"another"
+        try:
+            await self._call(method, request)
+        except IdempotencyConflict:
+            return
+        raise Violation(f"request {records[0].request_id} was taken with another content")
+
+    async def _cancel(self) -> None:
+        records = [record for record in self._ledger.jobs.values() if record.job_id]
+        if not records:
+            return
+        record = self._rng.choice(records[-60:])
+        if record.cancel_asked_ms is None:
+            record.cancel_asked_ms = self._cluster_ms()
+        try:
+            response = await self._call("cancel", job_pb2.CancelJobRequest(id=record.job_id))
+        except (JobRunning, JobFinished):
+            self._ledger.count("cancels refused")
+            return
+        if response.job.state != job_pb2.JOB_STATE_CANCELLED:
+            raise Violation(f"job {record.job_id} is {response.job.state} after its cancel was confirmed")
+        self._ledger.count("cancels")
+        self._ledger.answered_index = max(self._ledger.answered_index, response.index)
+        if record.cancel_confirmed_ms is None:
+            record.cancel_confirmed_ms = self._cluster_ms()
+
+    async def _replay(self) -> None:
+        request = execution_pb2.ListDeadLettersRequest(page_size=20)
+        request.read.linearizable = True
+        try:
+            response = await self._call("dead_letters", request)
+        except UnknownName:
+            # Nobody has created a job yet.
+            return
+        dead = [letter.execution.id for letter in response.dead_letters]
+        if not dead:
+            return
+        chosen = self._rng.sample(dead, min(len(dead), 2))
+        try:
+            replayed = await self._call("replay", execution_pb2.ReplayDeadLettersRequest(execution_ids=chosen))
+        except IllegalTransition:
+            # Its job was cancelled.
+            return
+        self._ledger.answered_index = max(self._ledger.answered_index, replayed.index)
+        for old, new in zip(chosen, replayed.new_execution_ids, strict=True):
+            if self._ledger.replays.setdefault(old, new) != new:
+                raise Violation(f"dead letter {old} was replayed as {self._ledger.replays[old]} and as {new}")
+            self._ledger.count("replays")
+
+    async def _read(self) -> None:
+        """A linearizable read sees all that was confirmed, to anybody, before it was asked for."""
+        records = [record for record in self._ledger.jobs.values() if record.job_id]
+        known = self._ledger.answered_index
+        request = job_pb2.GetJobRequest()
+        request.read.linearizable = True
+        record = self._rng.choice(records[-20:]) if records else None
+        request.id = record.job_id if record is not None else 1
+        was_cancelled = record is not None and record.cancel_confirmed_ms is not None
+        try:
+            response = await self._call("get", request)
+        except JobNotFound:
+            if record is not None:
+                raise Violation(f"job {record.job_id} was confirmed and is not there") from None
+            return
+        if response.index < known:
+            raise Violation(f"a linearizable read at {response.index} does not see the confirmed index {known}")
+        if record is not None and response.job.payload != record.key.encode():
+            raise Violation(f"job {record.job_id} has the payload {response.job.payload!r}, not {record.key}")
+        if was_cancelled and response.job.state != job_pb2.JOB_STATE_CANCELLED:
+            raise Violation(f"job {record.job_id} was cancelled and is {response.job.state}")  # type: ignore[union-attr]
+        self._ledger.count("reads")
+
+    # --- creating ---------------------------------------------------------------------------------------------------
+
+    def _record(self) -> JobRecord:
+        """A job with a random schedule and handler."""
+        rng = self._rng
+        number = len(self._ledger.jobs) + 1
+        record = JobRecord(
+            key=f"k{number}",
+            handler=rng.choice(HANDLERS),
+            request_id="",
+            asked_ms=self._cluster_ms(),
+        )
+        now_ms = max(self._timeline.true_ms, self._cluster_ms())
+        recurring = sum(1 for job in self._ledger.jobs.values() if job.is_recurring and job.cancel_confirmed_ms is None)
+        if recurring < MOST_RECURRING and rng.random() < 0.3:
+            record.skips_overlap = rng.random() < 0.6
+            record.fires_latest_only = rng.random() < 0.7
+            if rng.random() < 0.4:
+                record.cron_minutes = rng.choice((1, 1, 2))
+            else:
+                record.every_ms = rng.choice((5_000, 7_000, 15_000, 40_000))
+                record.due_ms = now_ms // 1000 * 1000 + rng.randint(1, 20) * 1_000
+        else:
+            # In whole seconds many fall on the same one.
+            record.due_ms = now_ms // 1000 * 1000 + rng.choice((0, 0, 1_000, 3_000, rng.randint(2, 45) * 1_000))
+        self._ledger.jobs[record.key] = record
+        return record
+
+    async def _submit_creation(self, records: list[JobRecord]) -> None:
+        self._requests += 1
+        for record in records:
+            record.request_id = f"{self.number}-{self._requests}"
+        try:
+            response = await self._call(*_creation(records))
+        except NameTaken:
+            for record in records:
+                del self._ledger.jobs[record.key]
+            self._ledger.count("names taken")
+            return
+        ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
+        confirmed_ms = self._cluster_ms()
+        for record, job_id in zip(records, ids, strict=True):
+            record.job_id, record.confirmed_ms = job_id, confirmed_ms
+        self._ledger.answered_index = max(self._ledger.answered_index, response.index)
+        self._ledger.count("creates")
+
+    def _confirmed_request(self) -> list[JobRecord]:
+        """All jobs of a random request that was confirmed."""
+        confirmed = [record for record in self._ledger.jobs.values() if record.job_id]
+        if not confirmed:
+            return []
+        request_id = self._rng.choice(confirmed[-40:]).request_id
+        return [record for record in confirmed if record.request_id == request_id]
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    async def _call(self, method: str, request: Message) -> Any:
+        """The response, or the error that says what is. Tries again, elsewhere, while the outcome is unknown."""
+        for _ in range(MOST_TRIES):
+            try:
+                return await self._try(method, request, self._rng.choice(self._nodes))
+            except (NoAnswer, OutcomeUnknown, NoQuorum, ReadTimeout):
+                await asyncio.sleep(self._rng.uniform(0.05, 1.0))
+            except RaftschedError as error:
+                if error.code.name not in ("UNAVAILABLE", "RESOURCE_EXHAUSTED"):
+                    raise
+                await asyncio.sleep(self._rng.uniform(0.05, 1.0))
+        raise NoAnswer
+
+    async def _try(self, method: str, request: Message, node: SimNode) -> Any:
+        """One call to one node. Raises its error, or NoAnswer."""
+        answered: asyncio.Future[Answer] = self._loop.create_future()
+        if not self._network.can_reach(self.number, node.number) or not node.is_up:
+            await asyncio.sleep(0.01)
+            raise NoAnswer
+        deadline_s = self._loop.time() + CALL_TIMEOUT_S
+        life = node.lives
+        data = request.SerializeToString()
+        request_type = type(request)
+
+        def deliver(answer: Answer) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        def answer(found: Answer) -> None:
+            if (node.number, self.number) not in self._network.cuts:
+                delay_us = self._network.delay_us(node.number, self.number)
+                self._timeline.after(delay_us, lambda: deliver(found))
+
+        def arrive() -> None:
+            if node.is_up and node.lives == life and (self.number, node.number) not in self._network.cuts:
+                node.serve(method, request_type.FromString(data), deadline_s, answer)
+
+        self._timeline.after(self._network.delay_us(self.number, node.number), arrive)
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                found = await answered
+        except TimeoutError:
+            raise NoAnswer from None
+        if found.error is not None:
+            raise found.error
+        if found.response is None:
+            raise NoAnswer
+        return found.response
+
+
+def _creation(records: list[JobRecord]) -> tuple[str, Any]:
+    """The request for these jobs."""
+    jobs = [_job(record) for record in records]
+    if len(jobs) == 1:
+        return "create", job_pb2.CreateJobRequest(job=jobs[0], request_id=records[0].request_id)
+    return "batch", job_pb2.BatchCreateJobsRequest(jobs=jobs, request_id=records[0].request_id)
+
+
+def _job(record: JobRecord) -> job_pb2.Job:
+    job = job_pb2.Job(handler=record.handler, payload=record.key.encode(), name=record.name)
+    job.retry.max_attempts = 6 if record.handler in ("flaky", "timed") else 3
+    job.retry.initial_backoff.FromMilliseconds(200)
+    job.retry.max_backoff.FromMilliseconds(2_000)
+    if record.handler == "timed":
+        job.run_timeout.FromMilliseconds(3_000)
+    if record.cron_minutes:
+        job.cron.expression = "* * * * *" if record.cron_minutes == 1 else f"*/{record.cron_minutes} * * * *"
+    elif record.every_ms:
+        job.interval.every.FromMilliseconds(record.every_ms)
+        job.interval.start.FromMilliseconds(record.due_ms)
+    else:
+        job.run_at.FromMilliseconds(record.due_ms)
+    if record.is_recurring:
+        job.overlap = job_pb2.OVERLAP_POLICY_SKIP if record.skips_overlap else job_pb2.OVERLAP_POLICY_ALLOW
+        latest, every = job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL
+        job.catch_up = latest if record.fires_latest_only else every
+    return job

@@ -1,0 +1,468 @@
+"""One node over its lives: the real core, engine and services on a simulated clock, disk and network."""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import lmdb
+from google.protobuf.message import Message
+
+from raftsched.api.core_gate import CoreGate
+from raftsched.api.execution_service import ExecutionService
+from raftsched.api.job_service import JobService
+from raftsched.api.worker_service import END_OF_STREAM, WorkerService
+from raftsched.dispatch.worker_hub import WorkerHub
+from raftsched.dispatch.worker_stream import WorkerSettings
+from raftsched.model.errors import RaftschedError, StoreCorrupt
+from raftsched.node.config import NodeConfig
+from raftsched.node.core import Core
+from raftsched.node.engine import Engine, Outside
+from raftsched.raft.log import RaftLog
+from raftsched.raft.replica import Replica
+from raftsched.state.results import LeaseEnded
+from raftsched.v1 import worker_pb2
+from tests.sim.clocks import SimClock
+from tests.sim.disk import MAP_BYTES, Disk, SimBackground, SimStore
+from tests.sim.loop import SimLoop
+from tests.sim.network import Connection, Network
+from tests.sim.peers import SimPeers
+from tests.sim.timeline import SECOND_US, Timeline, Violation
+from tests.sim.witness import SimMachine, Witness
+
+# What one round of the core costs, and what it takes to wake it.
+ROUND_US = (30, 250)
+WAKE_US = 30
+# Kept small, so that entries are read back from the disk.
+LOG_CACHE_BYTES = 20_000
+
+
+class SimEngine(Engine):
+    """An engine on a disk of the simulation, watched."""
+
+    def __init__(self, config: NodeConfig, outside: Outside, disk: Disk, witness: Witness) -> None:
+        self._store_type = partial(SimStore, disk=disk)
+        self._machine_type = partial(SimMachine, witness=witness)
+        self._log_type = partial(LOG_TYPES[-1], map_size=MAP_BYTES, cache_bytes=LOG_CACHE_BYTES)
+        self._replica_type = REPLICA_TYPES[-1]
+        super().__init__(config, outside)
+
+    @property
+    def log(self) -> RaftLog:
+        return self._log
+
+
+# The last ones are used: bugs.py puts faulty ones there.
+LOG_TYPES: list[type[RaftLog]] = [RaftLog]
+REPLICA_TYPES: list[type[Replica]] = [Replica]
+
+
+class SimCore(Core):
+    """The real core without its thread: the timeline runs its rounds."""
+
+    def __init__(self, node: "SimNode", config: NodeConfig, peers: SimPeers, loop: SimLoop) -> None:
+        super().__init__(config, peers, loop, node)  # type: ignore[arg-type]  # peers stand in for gRPC's
+        self._node = node
+        self.is_dead = False
+
+    def post(self, call: Callable[[], None]) -> None:
+        if not self.is_dead:
+            super().post(call)
+            self._node.wake(WAKE_US)
+
+    def call_on_loop(self, call: Callable[[], None]) -> None:
+        if not self.is_dead:
+            super().call_on_loop(call)
+
+    def open(self, engine: SimEngine) -> None:
+        self._engine = engine
+        self._view = engine.view()
+
+    @property
+    def engine(self) -> SimEngine:
+        assert isinstance(self._engine, SimEngine)
+        return self._engine
+
+    def round(self) -> float:
+        """One round; the seconds until the next is due."""
+        self._wait_s = 0.0
+        self._round()
+        return self._wait_s if self._inbox.empty() else 0.0
+
+
+class CallContext:
+    """What services ask of gRPC's context."""
+
+    def __init__(self, loop: SimLoop, deadline_s: float) -> None:
+        self._loop = loop
+        self._deadline_s = deadline_s
+
+    def time_remaining(self) -> float:
+        return self._deadline_s - self._loop.time()
+
+
+class StreamContext:
+    """A worker's stream as its node's service sees it."""
+
+    def __init__(self, loop: SimLoop, connection: Connection, node: int) -> None:
+        self._loop = loop
+        self._connection = connection
+        self._node = node
+        self._arrived: list[Any] = []
+        self._waiter: Any = None
+
+    def put(self, message: Any) -> None:
+        self._arrived.append(message)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def read(self) -> Any:
+        while not self._arrived:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        return self._arrived.pop(0)
+
+    async def write(self, message: Message) -> None:
+        self._connection.send(self._node, message.SerializeToString())
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call came to: a response or an error; `index` is how far the node was when it answered."""
+
+    response: Any = None
+    error: RaftschedError | None = None
+
+
+class SimNode:
+    """See the faults for what can happen to it. `damaged`: its files were harmed, so they may be found corrupt."""
+
+    def __init__(
+        self,
+        number: int,
+        folder: Path,
+        *,
+        members: int,
+        timeline: Timeline,
+        network: Network,
+        witness: Witness,
+        rng: random.Random,
+        settings: dict[str, Any],
+        find: Callable[[int], "SimNode"],
+    ) -> None:
+        self.number = number
+        self.folder = folder
+        self.clock = SimClock(timeline)
+        self.disk = Disk(folder)
+        self.core: SimCore | None = None
+        self.is_paused = False
+        self.is_corrupt = False
+        self.damaged = False
+        self.lives = 0
+        self.fatal: Exception | None = None
+        self.on_stopped: Callable[[], None] = lambda: None
+        self._timeline = timeline
+        self._network = network
+        self._witness = witness
+        self._rng = rng
+        self._find = find
+        self._others = [other for other in range(1, members + 1) if other != number]
+        self._settings = settings
+        self._config = NodeConfig(
+            node_id=number,
+            data_dir=folder,
+            listen=f"n{number}:1",
+            peers={other: f"n{other}:1" for other in range(1, members + 1)},
+            **settings,
+        )
+        self._next_round_us: int | None = None
+        self._busy_until_us = 0
+
+    # --- facts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_up(self) -> bool:
+        return self.core is not None
+
+    @property
+    def is_answering(self) -> bool:
+        return self.core is not None and not self.is_paused
+
+    @property
+    def live(self) -> SimCore:
+        assert self.core is not None
+        return self.core
+
+    @property
+    def replica(self) -> Replica:
+        return self.live.engine.replica
+
+    @property
+    def leads(self) -> bool:
+        return self.core is not None and self.core.engine.replica.is_leader
+
+    @property
+    def has_joined_for_good(self) -> bool:
+        """Whether this node's disk counts: it has once held all that was committed, and says so on disk."""
+        if self.core is None or self.is_corrupt or self.damaged:
+            return False
+        log = self.core.engine.log
+        return log.joined and not log._must_flush and not log._in_flight
+
+    # --- lives ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins a life with what is on the disk. A node whose files were harmed may find them corrupt."""
+        assert self.core is None
+        self.lives += 1
+        self._timeline.note("starts", self.number)
+        self._network_loop()
+        try:
+            engine = SimEngine(self._config, self._outside(), self.disk, self._witness)
+        except StoreCorrupt as error:
+            if not self.damaged:
+                raise Violation(f"node {self.number} finds its files corrupt: {error}") from error
+            self.is_corrupt = True
+            self._core.is_dead = True
+            self._peers.stop()
+            self._timeline.note("finds its files corrupt", self.number)
+            return
+        self._core.open(engine)
+        self.core = self._core
+        self._witness.born(self.number, term=engine.log.term, applied_index=engine.machine.applied_index)
+        gate = CoreGate(self.core)
+        self._jobs = JobService(gate, self.core.wall_ms)
+        self._executions = ExecutionService(gate)
+        self._workers = WorkerService(self.core, self._hub, self._worker_settings())
+        self._peers.start()
+        self.wake(0)
+
+    def _network_loop(self) -> None:
+        """What a life needs before its engine can be made."""
+        self.loop = SimLoop(self._timeline)
+        self._hub = WorkerHub()
+        self._peers = SimPeers(
+            self.number,
+            self._others,
+            self._network,
+            deliver=lambda call: core.post(call),
+            on_report=lambda node, data: core.on_report(node, data),
+            accept=self._accept_peer,
+        )
+        self._peers.on_sent = self._witness.sent
+        self._peers.on_taken = self._witness.taken
+        core = self._core = SimCore(self, self._config, self._peers, self.loop)
+        self._log_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
+        self._snapshot_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
+        self._streams: dict[Connection, Any] = {}
+        self._calls: dict[object, Callable[[Answer], None]] = {}
+        self.fatal = None
+
+    def _outside(self) -> Outside:
+        return Outside(
+            clock=self.clock,
+            rng=random.Random(self._rng.random()),
+            transport=self._peers,
+            send_report=self._peers.send_report,
+            log_background=self._log_work,
+            snapshot_background=self._snapshot_work,
+            listener=self._core,
+        )
+
+    def _worker_settings(self) -> WorkerSettings:
+        config = self._config
+        return WorkerSettings(
+            node_id=config.node_id,
+            session_ttl_ms=config.session_ttl_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            grant_timeout_ms=config.grant_timeout_ms,
+            started_after_ms=config.started_after_ms,
+        )
+
+    def crash(self, *, loses_power: bool = False) -> None:
+        """The process ends at once. With the power goes what was not synced."""
+        core = self.live
+        self._timeline.note("loses power" if loses_power else "crashes", self.number)
+        if not loses_power and self._rng.random() < 0.5:
+            self._log_work.finish_one()
+        self._end(commit=False, loses_power=loses_power, core=core)
+
+    def stop(self) -> None:
+        """Ends in order, as on SIGTERM: commits first."""
+        self._timeline.note("stops", self.number)
+        self._end(commit=True, loses_power=False, core=self.live)
+
+    def _end(self, *, commit: bool, loses_power: bool, core: SimCore) -> None:
+        engine = core.engine
+        core.is_dead = True
+        self.core = None
+        self.is_paused = False
+        self._next_round_us = None
+        self._peers.stop()
+        for connection in list(self._streams):
+            connection.shut(self.number)
+        self._streams.clear()
+        calls, self._calls = self._calls, {}
+        for lost in calls.values():
+            lost(Answer())
+        self.loop.kill()
+        machine, log = engine.machine, engine.log
+        durable_index = machine.durable_index if loses_power else machine.committed_index
+        durable_term = log.durable_term
+        engine.close(commit=commit)
+        self._witness.died(self.number, durable_term=durable_term, durable_index=durable_index)
+        if loses_power and self.disk.lose_power(self._rng):
+            self._timeline.note("newest commit undone", self.number)
+        self.on_stopped()
+
+    def empty(self) -> None:
+        """The disk is replaced by an empty one."""
+        assert self.core is None
+        self._timeline.note("gets an empty disk", self.number)
+        self.disk.empty()
+        self.damaged = self.is_corrupt = False
+        self._witness.emptied(self.number)
+
+    def pause(self) -> None:
+        """As SIGSTOP: no step is made, what arrives waits. A long pause costs the connections."""
+        self._timeline.note("pauses", self.number)
+        self.is_paused = True
+        self.loop.pause()
+        self._log_work.pause()
+        self._snapshot_work.pause()
+        life = self.lives
+        for connection in self._network.connections_of(self.number):
+
+            def give_up(connection: Connection = connection) -> None:
+                if self.is_paused and self.lives == life:
+                    connection.break_off()
+
+            self._timeline.after(self._rng.randint(10 * SECOND_US, 15 * SECOND_US), give_up)
+
+    def resume(self) -> None:
+        self._timeline.note("resumes", self.number)
+        self.is_paused = False
+        self.loop.resume()
+        self._log_work.resume()
+        self._snapshot_work.resume()
+        self._next_round_us = None
+        self.wake(0)
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def wake(self, in_us: int) -> None:
+        """Has a round happen no later than that, as soon as the one before is over."""
+        if self.is_paused:
+            return
+        at_us = max(self._timeline.now_us + in_us, self._busy_until_us)
+        if self._next_round_us is not None and self._next_round_us <= at_us:
+            return
+        self._next_round_us = at_us
+        self._timeline.after(at_us - self._timeline.now_us, partial(self._round, at_us, self.lives))
+
+    def _round(self, at_us: int, life: int) -> None:
+        if self._next_round_us != at_us or self.lives != life or self.core is None or self.is_paused:
+            return
+        self._next_round_us = None
+        core = self.core
+        try:
+            wait_s = core.round()
+        except Violation:
+            raise
+        except Exception as error:  # noqa: BLE001  judged by `_stop_for_good`
+            self._stop_for_good(error, core)
+            return
+        if self.loop.errors:
+            raise Violation(f"node {self.number}'s event loop: {self.loop.errors[0]}")
+        self._witness.stepped(self.number, core.engine.replica, core.engine.machine)
+        self._busy_until_us = self._timeline.now_us + self._rng.randint(*ROUND_US)
+        self.wake(int(wait_s * SECOND_US))
+
+    def _stop_for_good(self, error: Exception, core: SimCore) -> None:
+        """A fatal error ends the process; it must have a cause among the faults."""
+        self._timeline.note("stops for good", self.number, type(error).__name__)
+        is_disk = isinstance(error, lmdb.Error | OSError) and self.disk.is_full
+        is_damage = isinstance(error, StoreCorrupt | lmdb.Error) and self.damaged
+        if not is_disk and not is_damage:
+            raise Violation(f"node {self.number} stopped: {type(error).__name__}: {error}") from error
+        self.fatal = error
+        self._end(commit=False, loses_power=False, core=core)
+
+    # --- what the core tells, as LoopSide ---------------------------------------------------------------------------
+
+    def lease_ended(self, ended: LeaseEnded) -> None:
+        self._hub.lease_ended(ended)
+
+    def session_ended(self, session: int, reason: str) -> None:
+        self._hub.session_ended(session, reason)
+
+    async def ask_to_drop(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None:
+        return await self._hub.ask_to_drop(session, execution, token, timeout_s)
+
+    def core_stopped(self, error: BaseException | None) -> None:
+        """Fatal errors end the life in `_stop_for_good`."""
+
+    # --- who connects -----------------------------------------------------------------------------------------------
+
+    def _accept_peer(self, to: int, connection: Connection) -> bool:
+        other = self._find(to)
+        if not other.is_answering:
+            return False
+        other._peers.take_connection(connection)
+        self._witness.reconnected(self.number, to)
+        return True
+
+    def take_stream(self, connection: Connection) -> None:
+        """A worker's stream."""
+        context = StreamContext(self.loop, connection, self.number)
+        task = self.loop.create_task(self._serve_stream(context, connection))
+        self._streams[connection] = task
+
+        def message(data: bytes) -> None:
+            context.put(END_OF_STREAM if data is None else worker_pb2.WorkerMessage.FromString(data))
+
+        def lost() -> None:
+            self._streams.pop(connection, None)
+            task.cancel()
+
+        connection.listen(self.number, message, lost)
+
+    async def _serve_stream(self, context: StreamContext, connection: Connection) -> None:
+        try:
+            await self._workers.Connect(None, context)  # type: ignore[arg-type]
+        except (RaftschedError, TimeoutError) as error:
+            self._timeline.note("refuses a stream", self.number, f"{connection.parties} {error}")
+        finally:
+            self._streams.pop(connection, None)
+            connection.break_off()
+
+    def serve(self, method: str, request: Message, deadline_s: float, answer: Callable[[Answer], None]) -> None:
+        """A unary call. `answer` is called once; with nothing in it when the node died meanwhile."""
+        calls: dict[str, Callable[..., Awaitable[Any]]] = {
+            "create": self._jobs.CreateJob,
+            "batch": self._jobs.BatchCreateJobs,
+            "cancel": self._jobs.CancelJob,
+            "get": self._jobs.GetJob,
+            "executions": self._executions.ListExecutions,
+            "dead_letters": self._executions.ListDeadLetters,
+            "replay": self._executions.ReplayDeadLetters,
+        }
+        context = CallContext(self.loop, deadline_s)
+        key = object()
+        self._calls[key] = answer
+
+        async def run() -> None:
+            try:
+                found = Answer(response=await calls[method](request, context))
+            except RaftschedError as error:
+                found = Answer(error=error)
+            if self._calls.pop(key, None) is not None:
+                answer(found)
+
+        self.loop.create_task(run())
+
+
+def _nothing() -> None:
+    """Wakes the core."""

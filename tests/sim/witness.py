@@ -1,0 +1,247 @@
+"""Sees every entry that any node applies and every step that any node makes, and checks what must always hold."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from raftsched.internal.v1 import peer_pb2
+from raftsched.model.transitions import EXECUTION_TRANSITIONS, ExecutionState
+from raftsched.raft.replica import Replica
+from raftsched.state.machine import Machine
+from raftsched.state.results import Effects
+from raftsched.store import keys, rows
+from raftsched.store.environment import Store
+from raftsched.store.writer import Writer
+from tests.sim.timeline import Timeline, Violation
+
+# Status before and after one command: the table's edges, and the paths that one message may take at once.
+_ALLOWED = {(int(before), int(after)) for (before, _), after in EXECUTION_TRANSITIONS.items()} | {
+    (int(ExecutionState.LEASED), int(ExecutionState.SUCCEEDED)),
+    (int(ExecutionState.LEASED), int(ExecutionState.FAILED)),
+    (int(ExecutionState.LEASED), int(ExecutionState.DEAD_LETTER)),
+    (int(ExecutionState.RUNNING), int(ExecutionState.DEAD_LETTER)),
+}
+# Entries below the newest applied that a new leader's log is compared with.
+LOOK_BACK = 1_000
+
+
+@dataclass(slots=True)
+class Seen:
+    """What one node was last seen at, in one life; `floor` is what its disk must still have in the next."""
+
+    term: int = 0
+    commit_index: int = 0
+    applied_index: int = 0
+    was_leader: bool = False
+
+
+@dataclass(slots=True)
+class Counts:
+    """For people: how much a simulation has seen."""
+
+    entries: int = 0
+    elections: int = 0
+    snapshots: int = 0
+    lost_entries: int = 0
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kind: str) -> None:
+        self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
+
+
+class Witness:
+    """One per simulation. Raises Violation."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self.counts = Counts()
+        # The replicated clock, as far as any node has applied it.
+        self.cluster_ms = 0
+        self.applied_index = 0
+        # By index: term and content; the state's digest after it.
+        self.entries: dict[int, tuple[int, bytes]] = {}
+        self._digests: dict[int, bytes] = {}
+        self._leaders: dict[int, int] = {}
+        self._seen: dict[int, Seen] = {}
+        # The newest fencing token of each execution.
+        self._tokens: dict[bytes, int] = {}
+        # (from, to, term) -> the highest entry sent and not refused since.
+        self._sent: dict[tuple[int, int, int], int] = {}
+
+    # --- lives of nodes -------------------------------------------------------------------------------------------
+
+    def born(self, node: int, *, term: int, applied_index: int) -> None:
+        """A node has opened its files."""
+        before = self._seen.get(node)
+        if before is not None and applied_index < before.applied_index:
+            raise Violation(f"node {node} came back at {applied_index}, its disk had {before.applied_index}")
+        if before is not None and term < before.term:
+            raise Violation(f"node {node} came back in term {term}, its disk had {before.term}")
+        self._seen[node] = Seen(term=term, applied_index=applied_index)
+
+    def died(self, node: int, *, durable_term: int, durable_index: int) -> None:
+        """A process is gone; from these on its disk must remember."""
+        self._seen[node] = Seen(term=durable_term, applied_index=durable_index)
+
+    def emptied(self, node: int) -> None:
+        """A node has lost its disk: it may know nothing."""
+        self._seen.pop(node, None)
+
+    # --- entries ----------------------------------------------------------------------------------------------------
+
+    def applied(self, node: int, machine: Machine, index: int, term: int, entry: bytes, effects: Effects) -> None:
+        """A node has applied an entry."""
+        content = hashlib.blake2b(entry, digest_size=8).digest()
+        if self.entries.setdefault(index, (term, content)) != (term, content):
+            raise Violation(f"node {node} applied another entry {index} than the others")
+        if self._digests.setdefault(index, machine.digest) != machine.digest:
+            raise Violation(f"node {node} has another state at {index} than the others")
+        if index > self.applied_index:
+            if machine.now_ms < self.cluster_ms:
+                raise Violation(f"the replicated clock went back at {index}")
+            self.applied_index, self.cluster_ms = index, machine.now_ms
+            self.counts.entries += 1
+            self._timeline.note("applied", node, (index, term, machine.digest.hex()), show=False)
+        for ended in effects.leases_ended:
+            self.counts.add(f"lease ended {ended.reason}")
+
+    def has_state_at(self, index: int, digest: bytes) -> bool:
+        """Whether `digest` is what the state must be at `index`."""
+        return self._digests.get(index) in (None, digest)
+
+    # --- every step -------------------------------------------------------------------------------------------------
+
+    def stepped(self, node: int, replica: Replica, machine: Machine) -> None:
+        """A node has made a step."""
+        seen = self._seen[node]
+        term, commit_index, applied_index = replica.term, replica.commit_index, machine.applied_index
+        if term < seen.term:
+            raise Violation(f"node {node} went back from term {seen.term} to {term}")
+        if commit_index < seen.commit_index:
+            raise Violation(f"node {node} went back from commit index {seen.commit_index} to {commit_index}")
+        if applied_index < seen.applied_index:
+            raise Violation(f"node {node} went back from applied index {seen.applied_index} to {applied_index}")
+        if applied_index > seen.applied_index and not self.has_state_at(applied_index, machine.digest):
+            raise Violation(f"node {node} has another state at {applied_index} than the others")
+        if commit_index > replica.last_log_index:
+            raise Violation(f"node {node} takes {commit_index} for committed, its log ends at {replica.last_log_index}")
+        is_leader = replica.is_leader
+        if is_leader and (not seen.was_leader or term != seen.term):
+            self._elected(node, replica)
+        seen.term, seen.commit_index, seen.applied_index, seen.was_leader = term, commit_index, applied_index, is_leader
+
+    def _elected(self, node: int, replica: Replica) -> None:
+        term, log = replica.term, replica._log
+        if self._leaders.setdefault(term, node) != node:
+            raise Violation(f"nodes {self._leaders[term]} and {node} both lead term {term}")
+        self.counts.elections += 1
+        self._timeline.note("leads", node, term)
+        if log.last_index < self.applied_index:
+            raise Violation(f"leader {node} of term {term} lacks committed entry {self.applied_index}")
+        first = max(log.base_index + 1, self.applied_index - LOOK_BACK)
+        for index in range(first, self.applied_index + 1):
+            if index in self.entries and log.term_at(index) != self.entries[index][0]:
+                raise Violation(f"leader {node} of term {term} has another entry {index} than was committed")
+
+    def check_logs(self, replicas: Iterable[Replica]) -> None:
+        """Where two logs have an entry of one index and term, they have the same one; checked over their ends."""
+        found: dict[tuple[int, int], tuple[int, int]] = {}
+        for replica in replicas:
+            log = replica._log
+            for index in range(max(log.base_index + 1, log.last_index - 200), log.last_index + 1):
+                entry = log.entry(index)
+                node, checksum = found.setdefault((index, entry.term), (replica.node_id, entry.checksum))
+                if checksum != entry.checksum:
+                    raise Violation(f"nodes {node} and {replica.node_id} differ in entry {index} of term {entry.term}")
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def sent(self, source: int, to: int, message: peer_pb2.PeerMessage) -> None:
+        """A message leaves: entries that were sent already and not refused must not be sent again."""
+        body = message.WhichOneof("body")
+        if body == "append" and message.append.entries:
+            way = (source, to, message.term)
+            first = message.append.prev_index + 1
+            last = message.append.prev_index + len(message.append.entries)
+            if first <= self._sent.get(way, 0):
+                raise Violation(f"leader {source} sends entries from {first} to node {to} twice, nothing being lost")
+            self._sent[way] = last
+
+    def taken(self, source: int, to: int, message: peer_pb2.PeerMessage) -> None:
+        """A message has arrived."""
+        body = message.WhichOneof("body")
+        if body == "snapshot_reply" or (body == "append_reply" and not message.append_reply.success):
+            self._sent.pop((to, source, message.term), None)
+
+    def reconnected(self, source: int, to: int) -> None:
+        """What was on its way between the two may be lost."""
+        for way in [way for way in self._sent if way[:2] == (source, to)]:
+            del self._sent[way]
+
+    # --- rows -------------------------------------------------------------------------------------------------------
+
+    def executions_written(self, writer: Writer, machine: Machine, numbers: list[bytes], values: list[bytes]) -> None:
+        """Execution rows are about to be written by the first node that applies an entry."""
+        now_ms = machine._context.now_ms
+        before = dict(writer.get_many(writer.tables.executions, numbers))
+        for number, value in zip(numbers, values, strict=True):
+            status, old = value[rows.EXECUTION_STATUS], before.get(number)
+            execution = keys.unpack_id(number)
+            if old is None:
+                row = rows.ExecutionRow.unpack(value)
+                if status != ExecutionState.PENDING:
+                    raise Violation(f"execution {execution} began as {status}")
+                if row.scheduled_for_ms > now_ms:
+                    raise Violation(f"execution {execution} fired {row.scheduled_for_ms - now_ms} ms early")
+                continue
+            if status != old[rows.EXECUTION_STATUS] and (old[rows.EXECUTION_STATUS], status) not in _ALLOWED:
+                raise Violation(f"execution {execution} went from {old[rows.EXECUTION_STATUS]} to {status}")
+            token = int.from_bytes(value[rows.EXECUTION_TOKEN], "big")
+            if status == ExecutionState.LEASED and old[rows.EXECUTION_STATUS] == ExecutionState.PENDING:
+                if token <= self._tokens.get(number, 0):
+                    raise Violation(f"execution {execution} was leased under {token}, not beyond its earlier tokens")
+                self._tokens[number] = token
+            elif token != int.from_bytes(old[rows.EXECUTION_TOKEN], "big"):
+                raise Violation(f"execution {execution} got another token without a lease")
+
+
+class SimMachine(Machine):
+    """A node's state machine, watched."""
+
+    def __init__(self, store: Store, *, node_id: int, witness: Witness) -> None:
+        self._witness = witness
+        super().__init__(store, node_id=node_id)
+
+    def _load(self) -> None:
+        super()._load()
+        _watch_executions(self, self._context.writer, self._witness)
+
+    def apply_entry(self, index: int, term: int, entry: bytes) -> Effects:
+        effects = super().apply_entry(index, term, entry)
+        self._witness.applied(self._node_id, self, index, term, entry, effects)
+        return effects
+
+    def install_snapshot(self, path: object) -> None:
+        super().install_snapshot(path)  # type: ignore[arg-type]
+        self._witness.counts.snapshots += 1
+
+
+def _watch_executions(machine: Machine, writer: Writer, witness: Witness) -> None:
+    """Shows the witness what is written to executions, when no other node has written it before."""
+    put, put_many, table = writer.put, writer.put_many, writer.tables.executions
+
+    def is_first() -> bool:
+        return machine.applied_index >= witness.applied_index
+
+    def watched_put(to: object, key: bytes, value: bytes) -> None:
+        if to is table and is_first():
+            witness.executions_written(writer, machine, [key], [value])
+        put(to, key, value)  # type: ignore[arg-type]
+
+    def watched_put_many(to: object, numbers: list[bytes], values: list[bytes], *, append: bool = False) -> None:
+        if to is table and is_first():
+            witness.executions_written(writer, machine, list(numbers), list(values))
+        put_many(to, numbers, values, append=append)  # type: ignore[arg-type]
+
+    writer.put = watched_put  # type: ignore[method-assign, assignment]
+    writer.put_many = watched_put_many  # type: ignore[method-assign, assignment]
