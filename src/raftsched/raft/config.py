@@ -21,7 +21,8 @@ class RaftConfig:
     # A follower that hears nothing for a random time between these asks for an election.
     election_timeout_min_ms: int = 600
     election_timeout_max_ms: int = 1_200
-    heartbeat_ms: int = 100
+    # As rare as the election timeout allows: heartbeats are most of what an idle cluster does.
+    heartbeat_ms: int = 180
     # A leader that does not hear from a majority for so long gives up.
     leader_fallback_ms: int = 2_000
 
