@@ -17,6 +17,7 @@ from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import MIB
 from raftsched.raft.log_records import Change, Delete, LogEntry, LogState, Put
 from raftsched.raft.ports import Background
+from raftsched.store.structure import check_structure
 
 # LMDB 0.9's file format: the one that its tools and older bindings read.
 LMDB_MAJOR = 0
@@ -67,6 +68,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         self._closed = False
         is_new = not (path / "data.mdb").exists()
         path.mkdir(parents=True, exist_ok=True)
+        check_structure(path / "data.mdb")
         try:
             # metasync too, unlike the state's store: an acknowledged entry must survive a power loss of all nodes.
             self._env = lmdb.open(
@@ -155,7 +157,7 @@ class RaftLog(Journal):  # type: ignore[misc]
 
     @property
     def joined(self) -> bool:
-        """Whether this log has once held all that was committed. A node without that must not decide elections:
+        """Whether this log has once held all that was committed. A node without that does not decide elections:
         it may have lost what it had promised."""
         return self._state.joined
 

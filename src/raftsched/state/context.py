@@ -33,6 +33,7 @@ class Context:
         # The fencing token of a lease that the command being applied grants, see Machine.apply_entry.
         self.token = 0
         # Of the entry that is being applied.
+        self.index = 0
         self.now_ms = self.state.now_ms
         self.effects = Effects()
         # Whether this node asked for the command that is being applied.

@@ -30,8 +30,9 @@ from raftsched.state.schedules import apply_extend_ticks
 from raftsched.state.sessions import apply_close_session, apply_open_session, apply_renew
 from raftsched.state.settle import apply_ack, apply_fail, apply_release, apply_started
 from raftsched.state.ticks import ScheduleNeed
+from raftsched.state.verify import apply_verify
 from raftsched.store import keys, rows
-from raftsched.store.environment import Store
+from raftsched.store.environment import DAMAGE, Store
 
 # By the name of the field in Command.op.
 _APPLY: dict[str, Callable[[Context, Any], Result]] = {
@@ -43,6 +44,7 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "extend_ticks": apply_extend_ticks,
     "assign_shards": apply_assign_shards,
     "leader_started": apply_leader_started,
+    "verify": apply_verify,
     "open_session": apply_open_session,
     "close_session": apply_close_session,
     "renew": apply_renew,
@@ -53,6 +55,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "fail": apply_fail,
 }
 _FATAL = (ImpossibleState, StoreCorrupt)
+# What a row that is not what it was raises when it is read.
+_UNREADABLE = (*DAMAGE, struct.error, UnicodeDecodeError, DecodeError, LookupError)
 # A fencing token is the entry's index and, in its last bits, the command's position in the entry.
 TOKEN_POSITION_BITS = 16
 MAX_COMMANDS = 1 << TOKEN_POSITION_BITS
@@ -83,7 +87,10 @@ class Machine:
         self._load()
 
     def _load(self) -> None:
-        self._context = Context(self._store, self._node_id)
+        try:
+            self._context = Context(self._store, self._node_id)
+        except (*_UNREADABLE, ImpossibleState, StoreCorrupt) as error:
+            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error}") from error
         state = self._context.state
         self.applied_index = self.committed_index = state.applied_index
         self.applied_term = state.applied_term
@@ -110,6 +117,7 @@ class Machine:
             raise ImpossibleState(f"entry {index} comes after entry {self.applied_index}")
         context = self._context
         effects = context.effects = Effects()
+        context.index = index
         context.ready.woken = effects.ready_queues
         for position, command in enumerate(self._decode(entry)):
             # Larger than that of any earlier command, and its own: a session may get several blocks in one entry.
@@ -157,6 +165,8 @@ class Machine:
             result = _APPLY[name](context, getattr(command, name))
         except _FATAL:
             raise
+        except _UNREADABLE as error:
+            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error!r} in {name}") from error
         except RaftschedError as error:
             result = Rejected(error)
         if context.is_own:

@@ -100,6 +100,13 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
+class VerificationStarted:
+    """Every node that applies entry `index` hashes its state as of it."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """Carried out; there is nothing more to say."""
 
@@ -116,6 +123,7 @@ Result = (
     | Leased
     | Renewed
     | Settled
+    | VerificationStarted
     | Done
 )
 
@@ -143,3 +151,5 @@ class Effects:
     shards_changed: bool = False
     # Something became ready in these queues.
     ready_queues: set[str] = field(default_factory=set)
+    # The entry asks for the state to be verified as of its end.
+    verify: bool = False

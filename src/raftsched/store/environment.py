@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -14,12 +14,22 @@ import lmdb
 
 from raftsched.model.errors import NodeDraining, StoreCorrupt
 from raftsched.store import keys, rows
+from raftsched.store.structure import check_structure
 
 DEFAULT_MAP_BYTES = 1 << 40
 # LMDB 0.9's file format: the one that its tools and older bindings read.
 LMDB_MAJOR = 0
 # Read transactions at once, all threads and processes together.
 MAX_READERS = 1024
+# What LMDB says when its pages are not what they should be.
+DAMAGE = (
+    lmdb.CorruptedError,
+    lmdb.CursorFullError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.VersionMismatchError,
+)
 STAGED_NAME = "data.mdb.new"
 
 
@@ -80,6 +90,20 @@ class View:
         return rows.StateRow.unpack(value) if value is not None else rows.StateRow()
 
 
+class HeldView:
+    """A view opened on one thread to be read on another, for longer than a `read`; `close` it as soon as possible."""
+
+    def __init__(self, view: View, close: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
+        self.view = view
+        self.close = close
+        self._is_wanted = is_wanted
+
+    @property
+    def is_in_the_way(self) -> bool:
+        """The store waits for it to be closed, to be replaced or closed itself."""
+        return self._is_wanted()
+
+
 class Store:
     """One LMDB environment in one directory.
 
@@ -100,9 +124,12 @@ class Store:
         self._readers = 0
         self._replacing = False
         self._closed = False
+        # What a reader has found to be damaged; whoever owns the store must stop.
+        self.damage = ""
         path.mkdir(parents=True, exist_ok=True)
         # What an installation that did not come to its end left behind.
         (path / STAGED_NAME).unlink(missing_ok=True)
+        check_structure(path / "data.mdb")
         self._open()
 
     @property
@@ -128,7 +155,8 @@ class Store:
     def read(self) -> Iterator[View]:
         """A view of the newest commit. Waits while `install` replaces the files.
 
-        Raises NodeDraining when the store is closed.
+        Raises NodeDraining when the store is closed, and StoreCorrupt, noting it in `damage`, for what LMDB finds
+        damaged inside the block.
         """
         with self._gate:
             self._gate.wait_for(lambda: not self._replacing)
@@ -138,10 +166,19 @@ class Store:
         try:
             with self._env.begin() as txn:
                 yield View(txn, self.tables)
+        except DAMAGE as error:
+            self.damage = f"{self.path / 'data.mdb'} is damaged: {error}"
+            raise StoreCorrupt(self.damage) from error
         finally:
             with self._gate:
                 self._readers -= 1
                 self._gate.notify_all()
+
+    def hold(self) -> HeldView:
+        """A view of the newest commit for another thread. Raises NodeDraining when the store is closed."""
+        stack = ExitStack()
+        view = stack.enter_context(self.read())
+        return HeldView(view, stack.close, lambda: self._replacing or self._closed)
 
     def copy_to(self, path: Path) -> rows.StateRow:
         """Writes a compact copy of the newest commit to a new file, synced, and says how far it is. Any thread."""
