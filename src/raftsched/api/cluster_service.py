@@ -1,16 +1,21 @@
-"""ClusterService: what this node knows of the cluster, read in one piece."""
+"""ClusterService: what this node knows of the cluster, read in one piece; verification and backup of what it holds."""
 
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import cast
 
+from raftsched.api.backup import Backups
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
 from raftsched.api.messages import optional_timestamp, timestamp
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.dispatch.cluster_view import ClusterView
+from raftsched.internal.v1 import command_pb2
 from raftsched.model.zones import database_version
 from raftsched.state.queries_cluster import WorkerRecord, counts, list_workers, oldest_due_ms, queue_names
-from raftsched.v1 import cluster_pb2, cluster_pb2_grpc
+from raftsched.state.results import VerificationStarted
+from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2
 
 
 class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
@@ -19,6 +24,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
     def __init__(self, gate: CoreGate) -> None:
         self._gate = gate
         self._core = gate.core
+        self._backups = Backups(gate.core)
 
     async def GetStatus(self, request: cluster_pb2.GetStatusRequest, context: Context) -> cluster_pb2.GetStatusResponse:
         refuse_unknown_fields(request)
@@ -54,6 +60,50 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
             cluster_id=known.cluster_id,
             time_zone_database=database_version(),
         )
+
+    async def StartVerification(
+        self, request: cluster_pb2.StartVerificationRequest, context: Context
+    ) -> cluster_pb2.StartVerificationResponse:
+        refuse_unknown_fields(request)
+        known = self._core.status().verification
+        if known is not None and known.state == cluster_pb2.VERIFICATION_STATE_RUNNING:
+            return cluster_pb2.StartVerificationResponse(index=known.index)
+        started = await self._gate.submit(command_pb2.Command(verify=command_pb2.Verify()), context)
+        assert isinstance(started, VerificationStarted)
+        return cluster_pb2.StartVerificationResponse(index=started.index)
+
+    async def GetVerification(
+        self,
+        request: cluster_pb2.GetVerificationRequest,
+        context: Context,  # noqa: ARG002
+    ) -> cluster_pb2.GetVerificationResponse:
+        refuse_unknown_fields(request)
+        known = self._core.status()
+        newest = known.verification
+        if newest is None:
+            return cluster_pb2.GetVerificationResponse(node=known.node_id)
+        return cluster_pb2.GetVerificationResponse(
+            node=known.node_id,
+            index=newest.index,
+            state=cast("cluster_pb2.VerificationState", newest.state),
+            content_hash=newest.content_hash,
+            state_rows=newest.state_rows,
+            log_entries=newest.log_entries,
+            duration_ms=newest.duration_ms,
+            problem=newest.problem,
+            same=newest.same,
+            other=newest.other,
+        )
+
+    async def Backup(
+        self, request: cluster_pb2.BackupRequest, context: Context
+    ) -> AsyncIterator[cluster_pb2.BackupResponse]:
+        refuse_unknown_fields(request)
+        # All that any node has confirmed before this call.
+        await self._gate.wait_readable(job_pb2.ReadOptions(linearizable=True), context)
+        async with aclosing(self._backups.stream()) as pieces:
+            async for piece in pieces:
+                yield cluster_pb2.BackupResponse(data=piece)
 
 
 def _nodes(known: ClusterView) -> list[cluster_pb2.Node]:

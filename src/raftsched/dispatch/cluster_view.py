@@ -14,6 +14,21 @@ class PeerView:
 
 
 @dataclass(frozen=True, slots=True)
+class VerificationView:
+    """The newest verification on the node that answers, as raftsched.v1.GetVerificationResponse has it."""
+
+    index: int
+    state: int
+    content_hash: str
+    state_rows: int
+    log_entries: int
+    duration_ms: int
+    problem: str
+    same: tuple[int, ...]
+    other: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """`peers` holds every member, the answering node included; `leader_id` is None when none is known.
 
@@ -33,3 +48,5 @@ class ClusterView:
     health: int
     cluster_id: str
     version: str
+    # None: nothing was verified since the node's start.
+    verification: VerificationView | None = None

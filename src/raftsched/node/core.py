@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # Calls taken from the inbox before the engine gets its turn.
 CALLS_PER_ROUND = 256
+# Of one processor's time, what reading the whole state and log may take.
+VERIFY_SHARE = 0.25
 T = TypeVar("T")
 
 
@@ -212,6 +214,8 @@ class Core:
             log_background=ThreadBackground(self._wake, name="raftsched-log"),
             snapshot_background=ThreadBackground(self._wake, name="raftsched-snapshots"),
             listener=self,
+            verify_background=ThreadBackground(self._wake, name="raftsched-verify"),
+            verify_share=VERIFY_SHARE,
         )
         self._engine = Engine(self._config, outside)
         self._view = self._engine.view()

@@ -6,7 +6,7 @@ Everything outside is injected, so that a simulator can run a whole cluster of e
 import logging
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from raftsched.dispatch.cluster_view import ClusterView, PeerView
@@ -19,6 +19,8 @@ from raftsched.model.errors import NodeDiverged, NodeDraining
 from raftsched.node.cluster_clock import ClusterClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.divergence import DivergenceWatch
+from raftsched.node.verification import Verifications
+from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import RaftConfig
 from raftsched.raft.log import RaftLog
 from raftsched.raft.ports import Background, Clock, PeerTransport
@@ -61,6 +63,9 @@ class Outside:
     log_background: Background
     snapshot_background: Background
     listener: Listener
+    # What reads the whole state and log when a verification asks for it, and how much of the time it may take.
+    verify_background: Background = field(default_factory=InlineBackground)
+    verify_share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -90,6 +95,8 @@ class Engine:
         self._watched_index = 0
         self._peers: dict[int, _Peer] = {}
         self._next_report_s = 0.0
+        # What this node found when it last verified its state.
+        self._verified: report_pb2.Verified | None = None
         self._was_leader = False
         self._leader_seen: int | None = None
         self._served: tuple[int, frozenset[str]] = (-1, frozenset())
@@ -113,6 +120,16 @@ class Engine:
             on_effects=self._on_effects,
             background=outside.snapshot_background,
         )
+        self._verifications = Verifications(
+            node_id=config.node_id,
+            members=lambda: config.peers,
+            machine=self.machine,
+            store=self.store,
+            log=self._log,
+            clock=self.clock,
+            background=outside.verify_background,
+            share=outside.verify_share,
+        )
         self.replica.may_lead = self.clock.may_lead
         # Above all numbers of an earlier run, as long as that began before and had under a million requests a second.
         first_request = self.clock.own_wall_ms << 20
@@ -135,6 +152,8 @@ class Engine:
 
     def step(self) -> float:
         """Does all that is due now and applies at most one entry. Returns the seconds until the next step is due."""
+        if not self._diverged:
+            self._look_for_damage()
         if self._diverged:
             return LONGEST_WAIT_S
         waits: list[float | None] = [LONGEST_WAIT_S, self.replica.tick()]
@@ -167,8 +186,11 @@ class Engine:
         self._peers[node_id] = _Peer(report.worker_credit, self.clock.monotonic())
         self._judge_clock(node_id, report.wall_ms)
         self._watch.reported(node_id, report.applied_index, report.state_digest)
+        if report.HasField("verified"):
+            self._verifications.reported(node_id, report.verified)
         if not self._diverged and self._watch.is_diverged(self.replica.leader_id):
-            self._diverge()
+            others = ", ".join(map(str, self._watch.differs_from()))
+            self._diverge(f"this node's state differs from that of the nodes {others}")
 
     def drain(self) -> None:
         """Fires and leases nothing more, hands leadership over; what is under way goes on."""
@@ -182,6 +204,7 @@ class Engine:
         self._pending.fail_all(NodeDraining())
         if commit:
             self.machine.commit()
+        self._verifications.close()
         self.replica.destroy()
         self._log.close()
         self.machine.close()
@@ -191,6 +214,8 @@ class Engine:
     def _on_effects(self, effects: Effects) -> None:
         self._watched_index = self.machine.applied_index
         self._watch.applied(self._watched_index, self.machine.digest)
+        if effects.verify:
+            self._verifications.start()
         for request, result in effects.results:
             if not self._pending.resolve(request, result):
                 self._give_back_orphan(result)
@@ -243,6 +268,7 @@ class Engine:
             state_digest=self.machine.digest,
             worker_credit=self.lease_pump.window,
             wall_ms=self.clock.own_wall_ms,
+            verified=self._verified,
         ).SerializeToString()
         for node_id in self._config.peers:
             if node_id != self._config.node_id:
@@ -254,11 +280,24 @@ class Engine:
         if self.replica.is_leader and not self.clock.is_trusted and not self.replica.transfer_leadership(None):
             self.replica.step_down()
 
-    def _diverge(self) -> None:
+    def _look_for_damage(self) -> None:
+        """What readers beside this thread have come across."""
+        self._verifications.poll()
+        verified = self._verifications.report()
+        if verified != self._verified:
+            # The others wait for it.
+            self._verified = verified
+            self._next_report_s = 0.0
+        if problem := self._verifications.problem or self.store.damage:
+            self._diverge(problem)
+
+    def _diverge(self, problem: str) -> None:
         self._diverged = True
         logger.critical(
-            "this node's state differs from the quorum's: it serves nothing until it is rebuilt from the others",
-            extra={"applied_index": self.machine.applied_index, "differs_from": self._watch.differs_from()},
+            "%s: it serves nothing until it is rebuilt from the others. Stop it, run: raftsched repair --data %s",
+            problem,
+            self._config.data_dir,
+            extra={"applied_index": self.machine.applied_index},
         )
         self._pending.fail_all(NodeDiverged())
 
@@ -297,6 +336,7 @@ class Engine:
             health=self._health(),
             cluster_id=self._config.cluster_id,
             version=VERSION,
+            verification=self._verifications.view(),
         )
 
     def _health(self) -> int:

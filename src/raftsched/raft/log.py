@@ -3,6 +3,7 @@
 import os
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from raftsched.model.errors import ImpossibleState, StoreCorrupt
 from raftsched.raft import log_records as records
 from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import MIB
+from raftsched.raft.log_check import check_log
 from raftsched.raft.log_records import Change, Delete, LogEntry, LogState, Put
 from raftsched.raft.ports import Background
 from raftsched.store.structure import check_structure
@@ -230,6 +232,18 @@ class RaftLog(Journal):  # type: ignore[misc]
         except lmdb.Error as error:
             raise StoreCorrupt(f"{self._path}: {error}") from error
         return found
+
+    def check(self, rest: Callable[[], None] = lambda: None) -> int:
+        """Reads all entries on disk; returns how many. Any thread, while the log is open; `rest` as in check_log.
+
+        Raises StoreCorrupt for what is damaged.
+        """
+        try:
+            return check_log(self._env, self._entries_db, self._state_db, rest)
+        except lmdb.Error as error:
+            raise StoreCorrupt(f"{self._path}: {error}") from error
+        except StoreCorrupt as error:
+            raise StoreCorrupt(f"{self._path}: {error.message}") from error
 
     def surplus_end(self, keep_entries: int, keep_bytes: int, max_entries: int) -> int:
         """Up to where compaction would have to go for the log to hold no more than that; the base when it does not.
