@@ -194,9 +194,9 @@ class SimClient:
     def _record(self) -> JobRecord:
         """A job with a random schedule and handler."""
         rng = self._rng
-        number = len(self._ledger.jobs) + 1
+        self._ledger.jobs_asked += 1
         record = JobRecord(
-            key=f"k{number}",
+            key=f"k{self._ledger.jobs_asked}",
             handler=rng.choice(HANDLERS),
             request_id="",
             asked_ms=self._cluster_ms(),

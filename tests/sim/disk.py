@@ -28,8 +28,10 @@ class Disk:
         self.folder = folder
         self.is_full = False
         self.latency_us = QUICK_US
-        # The newest commit of the state may be undone by a power loss.
+        # The newest commit of the state may be undone by a power loss; then the state is at `sure_index`.
         self.newest_commit_is_loose = False
+        self.newest_index = 0
+        self.sure_index = 0
 
     def check(self) -> None:
         """Raises lmdb.DiskError when nothing more can be written."""
@@ -41,11 +43,23 @@ class Disk:
         if not self.newest_commit_is_loose or rng.random() < 0.4:
             return False
         self.newest_commit_is_loose = False
+        self.newest_index = self.sure_index
         return undo_newest_commit(self.folder / "state" / "data.mdb")
 
     def empty(self) -> None:
         """A new disk in place of the old one."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.newest_commit_is_loose = False
+        self.newest_index = self.sure_index = 0
+
+    def committed(self, index: int) -> None:
+        """The state has been committed up to there; the commit before is sure now."""
+        self.sure_index, self.newest_index = self.newest_index, index
+        self.newest_commit_is_loose = True
+
+    def synced(self, index: int) -> None:
+        """The state is surely there up to this."""
+        self.sure_index = self.newest_index = index
         self.newest_commit_is_loose = False
 
 
@@ -103,11 +117,6 @@ class SimStore(Store):
     def commit(self) -> None:
         self._disk.check()
         super().commit()
-        self._disk.newest_commit_is_loose = True
-
-    def sync(self) -> None:
-        super().sync()
-        self._disk.newest_commit_is_loose = False
 
 
 class SimBackground:

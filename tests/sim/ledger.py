@@ -46,6 +46,7 @@ class Ledger:
     """Filled by clients and workers."""
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
+    jobs_asked: int = 0
     runs: list[Run] = field(default_factory=list)
     completions: list[Completion] = field(default_factory=list)
     # (execution, token) that the cluster has confirmed as failed.

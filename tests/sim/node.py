@@ -14,6 +14,7 @@ from raftsched.api.core_gate import CoreGate
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.job_service import JobService
 from raftsched.api.worker_service import END_OF_STREAM, WorkerService
+from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import WorkerSettings
 from raftsched.model.errors import RaftschedError, StoreCorrupt
@@ -44,7 +45,7 @@ class SimEngine(Engine):
 
     def __init__(self, config: NodeConfig, outside: Outside, disk: Disk, witness: Witness) -> None:
         self._store_type = partial(SimStore, disk=disk)
-        self._machine_type = partial(SimMachine, witness=witness)
+        self._machine_type = partial(SimMachine, witness=witness, disk=disk)
         self._log_type = partial(LOG_TYPES[-1], map_size=MAP_BYTES, cache_bytes=LOG_CACHE_BYTES)
         self._replica_type = REPLICA_TYPES[-1]
         super().__init__(config, outside)
@@ -78,7 +79,9 @@ class SimCore(Core):
 
     def open(self, engine: SimEngine) -> None:
         self._engine = engine
-        self._view = engine.view()
+
+    def status(self) -> ClusterView:
+        return self._engine.view()
 
     @property
     def engine(self) -> SimEngine:
@@ -86,10 +89,14 @@ class SimCore(Core):
         return self._engine
 
     def round(self) -> float:
-        """One round; the seconds until the next is due."""
+        """One round, as the core's own but for the view, which is made when it is asked for; the seconds until the
+        next is due."""
         self._wait_s = 0.0
-        self._round()
-        return self._wait_s if self._inbox.empty() else 0.0
+        self._take_calls()
+        wait_s = self._engine.step()
+        self._answer_committed()
+        self._flush_to_loop()
+        return wait_s if self._inbox.empty() else 0.0
 
 
 class CallContext:
@@ -229,6 +236,8 @@ class SimNode:
             self._peers.stop()
             self._timeline.note("finds its files corrupt", self.number)
             return
+        # All of the log was checked: what was harmed in it is not in use any more.
+        self.damaged = False
         self._core.open(engine)
         self.core = self._core
         self._witness.born(self.number, term=engine.log.term, applied_index=engine.machine.applied_index)
@@ -308,9 +317,8 @@ class SimNode:
         for lost in calls.values():
             lost(Answer())
         self.loop.kill()
-        machine, log = engine.machine, engine.log
-        durable_index = machine.durable_index if loses_power else machine.committed_index
-        durable_term = log.durable_term
+        durable_index = self.disk.sure_index if loses_power else self.disk.newest_index
+        durable_term = engine.log.durable_term
         engine.close(commit=commit)
         self._witness.died(self.number, durable_term=durable_term, durable_index=durable_index)
         if loses_power and self.disk.lose_power(self._rng):

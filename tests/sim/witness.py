@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from raftsched.internal.v1 import peer_pb2
 from raftsched.model.transitions import EXECUTION_TRANSITIONS, ExecutionState
@@ -12,6 +13,7 @@ from raftsched.state.results import Effects
 from raftsched.store import keys, rows
 from raftsched.store.environment import Store
 from raftsched.store.writer import Writer
+from tests.sim.disk import Disk
 from tests.sim.timeline import Timeline, Violation
 
 # Status before and after one command: the table's edges, and the paths that one message may take at once.
@@ -174,8 +176,8 @@ class Witness:
             self._sent.pop((to, source, message.term), None)
 
     def reconnected(self, source: int, to: int) -> None:
-        """What was on its way between the two may be lost."""
-        for way in [way for way in self._sent if way[:2] == (source, to)]:
+        """What was on its way between the two, or an answer to it, may be lost."""
+        for way in [way for way in self._sent if way[:2] in ((source, to), (to, source))]:
             del self._sent[way]
 
     # --- rows -------------------------------------------------------------------------------------------------------
@@ -208,8 +210,9 @@ class Witness:
 class SimMachine(Machine):
     """A node's state machine, watched."""
 
-    def __init__(self, store: Store, *, node_id: int, witness: Witness) -> None:
+    def __init__(self, store: Store, *, node_id: int, witness: Witness, disk: Disk) -> None:
         self._witness = witness
+        self._disk = disk
         super().__init__(store, node_id=node_id)
 
     def _load(self) -> None:
@@ -221,8 +224,13 @@ class SimMachine(Machine):
         self._witness.applied(self._node_id, self, index, term, entry, effects)
         return effects
 
-    def install_snapshot(self, path: object) -> None:
-        super().install_snapshot(path)  # type: ignore[arg-type]
+    def commit(self) -> None:
+        super().commit()
+        self._disk.committed(self.committed_index)
+
+    def install_snapshot(self, path: Path) -> None:
+        super().install_snapshot(path)
+        self._disk.synced(self.committed_index)
         self._witness.counts.snapshots += 1
 
 
