@@ -107,7 +107,8 @@ class Api:
 
     def create_batch(self, jobs: Sequence[job_pb2.Job], request_id: str | None = None) -> Sequence[int]:
         request = job_pb2.BatchCreateJobsRequest(jobs=jobs, request_id=request_id or uuid.uuid4().hex)
-        return self.call(lambda n: n.jobs.BatchCreateJobs(request, timeout=30 * PATIENCE)).job_ids
+        timeout_s = (5 + len(jobs) / 500) * PATIENCE
+        return self.call(lambda n: n.jobs.BatchCreateJobs(request, timeout=timeout_s)).job_ids
 
     def get(self, job_id: int, *, linearizable: bool = True) -> job_pb2.Job:
         request = job_pb2.GetJobRequest(id=job_id, read=job_pb2.ReadOptions(linearizable=linearizable))
