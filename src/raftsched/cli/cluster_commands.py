@@ -41,7 +41,7 @@ class NodeAnswer:
 
 @click.group("cluster", epilog=EXIT_CODES_HELP)
 def cluster() -> None:
-    """See the state of the cluster."""
+    """See the state of the cluster, verify what its nodes hold, back it up."""
 
 
 @cluster.command("status", epilog=EXIT_CODES_HELP)

@@ -31,6 +31,20 @@ def claimed(folder: Path, node_id: int, cluster_id: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds a folder that is there, whoever's it is. Raises Failure when it is in use."""
+    try:
+        descriptor = os.open(folder / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Failure(f"the data folder {folder} cannot be used: {error.strerror}") from error
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _lock(descriptor: int, folder: Path) -> None:
     try:
         # The kernel lets go of it however this process ends.

@@ -52,7 +52,8 @@ _ADVICE = {
     "OVERLOADED": "try again in a moment, with fewer requests at once",
     "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",
     "NODE_DRAINING": "name another node with --node",
-    "NODE_DIVERGED": "name another node with --node, and rebuild that one: empty its data folder and start it again",
+    "NODE_DIVERGED": "name another node with --node, and have that one rebuilt: stop it, "
+    "raftsched repair --data ITS_FOLDER, start it",
     "UNAVAILABLE": "start a node (raftsched dev), or name one that runs (--node or RAFTSCHED_NODES); "
     "nodes with TLS want the --tls options too",
     "DEADLINE_EXCEEDED": "repeat the command: it will not be done twice; --timeout sets how long to wait",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from raftsched.cli.backup_commands import backup, restore
 from raftsched.cli.cluster_commands import cluster
 from raftsched.cli.connection import Connection, connection_options
 from raftsched.cli.crontab_commands import crontab
@@ -14,6 +15,8 @@ from raftsched.cli.dev_command import dev
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
 from raftsched.cli.node_command import node
+from raftsched.cli.repair_command import repair
+from raftsched.cli.verify_command import verify
 from raftsched.cli.worker_command import worker
 from raftsched.node.config import TlsFiles
 from raftsched.version import VERSION
@@ -54,8 +57,10 @@ def main(
     context.obj = Connection(nodes, timeout_ms, as_json, tls)
 
 
-for command in (node, dev, demo, worker, job, dead_letter, crontab, cluster):
+for command in (node, dev, demo, worker, job, dead_letter, crontab, cluster, repair, restore):
     main.add_command(command)
+for command in (verify, backup):
+    cluster.add_command(command)
 
 
 if __name__ == "__main__":

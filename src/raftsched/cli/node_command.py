@@ -16,7 +16,7 @@ from raftsched.cli.node_settings import (
     read_settings_file,
 )
 from raftsched.cli.values import ADDRESS, DURATION, PEER
-from raftsched.model.errors import RaftschedError
+from raftsched.model.errors import ImpossibleState, RaftschedError, StoreCorrupt
 from raftsched.node.config import NodeConfig
 from raftsched.node.logs import configure_logging
 
@@ -102,6 +102,13 @@ def node(config_file: Path | None, peers: tuple[tuple[int, str], ...], **options
         try:
             with claimed(config.data_dir, config.node_id, config.cluster_id):
                 _run(config)
+        except (StoreCorrupt, ImpossibleState) as error:
+            raise Failure(
+                error.message,
+                reason=error.reason,
+                advice=f"have the other nodes rebuild this one: raftsched repair --data {config.data_dir}, then start "
+                "it again (cluster/README.md, Repair)",
+            ) from error
         except RaftschedError as error:
             raise Failure(error.message, reason=error.reason, field=error.field) from error
         except OSError as error:

@@ -13,9 +13,7 @@ from raftsched.raft.log_records import LogState
 SLICE_ENTRIES = 256
 
 
-def check_log(
-    environment: lmdb.Environment, entries: Any, states: Any, rest: Callable[[], None] = lambda: None
-) -> int:
+def check_log(environment: lmdb.Environment, entries: Any, states: Any, rest: Callable[[], None] = lambda: None) -> int:
     """The number of entries found whole. Raises StoreCorrupt for the first one that is not, or is missing.
 
     Calls `rest` now and then, which may wait, or raise to end it. The log may change meanwhile.
