@@ -11,9 +11,10 @@ logger = logging.getLogger(__name__)
 
 class Elections(ReplicaCore):
     def __init__(self, *args: Any) -> None:
-        # Sets of voters, not counts: a vote that arrives twice is one vote.
-        self._pre_votes: set[int] = set()
-        self._votes: set[int] = set()
+        # By voter, not counted: a vote that arrives twice is one vote. The value: whether that node has joined.
+        self._pre_votes: dict[int, bool] = {}
+        self._votes: dict[int, bool] = {}
+        self._has_told_who_is_missing = False
         # False keeps this node from asking for votes: the node around it knows a reason why it should not lead.
         self.may_lead = True
         super().__init__(*args)
@@ -27,10 +28,28 @@ class Elections(ReplicaCore):
             return
         if self.leader_id is not None or self._is_candidate:
             self._become_follower(self.term, None, "election timeout")
-        self._pre_votes = {self.node_id}
+        self._pre_votes = {self.node_id: self._log.joined}
         self._ask_for_votes(pre_vote=True, for_term=self.term + 1, transfer=False)
-        if len(self._pre_votes) >= self._quorum:
+        if self._is_enough(self._pre_votes):
             self._start_election(transfer=False)
+
+    def _is_enough(self, votes: dict[int, bool]) -> bool:
+        """Whether these elect a leader that has everything committed.
+
+        A majority, of nodes that have joined: a disk that came back empty may have held entries that count as
+        committed, and with its vote a node without them could win. Where that does not suffice, the votes of all:
+        then no log is longer than the winner's. So a cluster's first election needs every member, and two disks
+        emptied together do not begin a new history while the third node is away.
+        """
+        if sum(votes.values()) >= self._quorum or len(votes) == len(self._config.peers):
+            return True
+        if len(votes) >= self._quorum and not self._has_told_who_is_missing:
+            self._has_told_who_is_missing = True
+            logger.warning(
+                "waiting for every member: some that are here have never joined the cluster, or lost their log",
+                extra={"not_joined": sorted(node for node, joined in votes.items() if not joined)},
+            )
+        return False
 
     def _start_election(self, *, transfer: bool) -> None:
         self._pre_votes.clear()
@@ -39,9 +58,9 @@ class Elections(ReplicaCore):
         self._on_leader_changed()
         self._reset_election_deadline()
         logger.info("asking for votes", extra={"term": self.term, "last_index": self._log.last_index})
-        self._votes = {self.node_id}
+        self._votes = {self.node_id: self._log.joined}
         self._ask_for_votes(pre_vote=False, for_term=self.term, transfer=transfer)
-        if len(self._votes) >= self._quorum:
+        if self._is_enough(self._votes):
             self._SyncObj__onBecomeLeader()
 
     def _ask_for_votes(self, *, pre_vote: bool, for_term: int, transfer: bool) -> None:
@@ -51,7 +70,6 @@ class Elections(ReplicaCore):
             last_index=self._log.last_index,
             last_term=self._log.last_term,
             transfer=transfer,
-            joined=self._log.joined,
         )
         for peer in self._peer_ids:
             # It tells of the log's end, and a real one of the vote for itself.
@@ -74,7 +92,9 @@ class Elections(ReplicaCore):
                 logger.info("voted", extra={"term": self.term, "candidate": peer})
         self._send_when_durable(
             peer,
-            vote_reply=peer_pb2.VoteReply(pre_vote=request.pre_vote, for_term=request.for_term, granted=granted),
+            vote_reply=peer_pb2.VoteReply(
+                pre_vote=request.pre_vote, for_term=request.for_term, granted=granted, joined=self._log.joined
+            ),
         )
 
     def _would_vote(self, request: peer_pb2.VoteRequest) -> bool:
@@ -82,11 +102,6 @@ class Elections(ReplicaCore):
         if request.for_term < self.term or (request.pre_vote and request.for_term == self.term):
             return False
         if self._follows_live_leader(request):
-            return False
-        # A disk that came back empty may have held entries that count as committed: until a leader has filled it
-        # again, neither its vote nor its candidacy may decide between the others. At a cluster's first start no
-        # node has joined, and they elect each other.
-        if request.joined != log.joined:
             return False
         return (request.last_term, request.last_index) >= (log.last_term, log.last_index)
 
@@ -103,12 +118,12 @@ class Elections(ReplicaCore):
         if reply.pre_vote:
             # Empty unless this node is asking now.
             if reply.for_term == self.term + 1 and self._pre_votes:
-                self._pre_votes.add(peer)
-                if len(self._pre_votes) >= self._quorum:
+                self._pre_votes[peer] = reply.joined
+                if self._is_enough(self._pre_votes):
                     self._start_election(transfer=False)
         elif self._is_candidate and reply.for_term == self.term:
-            self._votes.add(peer)
-            if len(self._votes) >= self._quorum:
+            self._votes[peer] = reply.joined
+            if self._is_enough(self._votes):
                 self._SyncObj__onBecomeLeader()
 
     def _on_timeout_now(self, peer: int) -> None:

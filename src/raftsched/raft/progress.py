@@ -64,12 +64,18 @@ class Progress:
             self.probing = False
         return news
 
-    def refused(self, hint: int, last: int) -> None:
-        """The logs differ where a message began; they may agree at `hint`. `last`: where the follower's log ends."""
+    def refused(self, prev: int, hint: int, last: int) -> None:
+        """The logs differ at `prev`, where a message began; they may agree at `hint`. `last`: the follower's end.
+
+        Of several messages that began at one place only the first refusal counts: each one would have everything
+        that follows sent once more.
+        """
         if last < self.match:
             # It has lost what it had on disk. Counting it for those entries would be a lie.
             self.match = 0
-        # The hint may be older than what is known to match, or tell only of what the follower knows to be committed.
+        elif prev <= self.match or (self.mode is Mode.PROBE and prev != self.next - 1):
+            return
+        # The hint tells only of what the follower knows to be committed, which may be less than is known to match.
         self.probe(max(hint, self.match) + 1)
 
     def probe(self, next_index: int | None = None) -> None:

@@ -145,7 +145,7 @@ class Replication(Elections):
                     "follower has lost entries that it had on disk",
                     extra={"peer": peer, "had": progress.match, "has": reply.last_index},
                 )
-            progress.refused(min(reply.hint_index, self._log.last_index), reply.last_index)
+            progress.refused(reply.prev_index, min(reply.hint_index, self._log.last_index), reply.last_index)
 
     def _advance_commit(self) -> bool:
         """Whether more is committed now. The leader counts itself only for what is on its own disk."""
@@ -264,5 +264,6 @@ class Replication(Elections):
                 last_index=self._log.last_index,
                 round=message.round,
                 needs_snapshot=needs_snapshot,
+                prev_index=message.prev_index,
             ),
         )

@@ -21,12 +21,19 @@ def entry(*commands: bytes, now_ms: int = 1) -> bytes:
 class Solo:
     """Node 1; the others, 2 and up, are connected. Disk work is done at once unless `is_slow`."""
 
-    def __init__(self, folder: Path, *, nodes: int = 3, is_slow: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, *, nodes: int = 3, is_slow: bool = False, joined: bool = True, **settings: Any
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.clock = SimClock()
         self.disk = ManualBackground(is_automatic=not is_slow)
         self.files = ManualBackground(is_automatic=not is_slow)
         self.log = RaftLog(folder / "log", background=self.disk)
+        if joined:
+            self.log.set_joined()
+            self.log.flush()
+            self.disk.run_all()
+            self.log.poll()
         self.machine = ChainMachine(folder / "state.json")
         self.transport = MemoryTransport()
         self.effects: list[Effects] = []
@@ -79,12 +86,20 @@ class Solo:
             append_reply=peer_pb2.AppendReply(success=True, match_index=match, last_index=match, **fields),
         )
 
-    def vote(self, source: int, *, pre_vote: bool, for_term: int | None = None, granted: bool = True) -> None:
+    def vote(
+        self,
+        source: int,
+        *,
+        pre_vote: bool,
+        for_term: int | None = None,
+        granted: bool = True,
+        joined: bool = True,
+    ) -> None:
         default = self.replica.term + 1 if pre_vote else self.replica.term
         self.receive(
             source,
             vote_reply=peer_pb2.VoteReply(
-                pre_vote=pre_vote, for_term=default if for_term is None else for_term, granted=granted
+                pre_vote=pre_vote, for_term=default if for_term is None else for_term, granted=granted, joined=joined
             ),
         )
 

@@ -7,6 +7,7 @@ import pytest
 from raftsched.internal.v1 import peer_pb2
 from tests.unit.raft.solo import Solo, entry
 from tests.unit.raft.stock import Stock, StockClock
+from tests.unit.raft.support import SimCluster
 
 A = entry(b"a")
 
@@ -89,7 +90,7 @@ def test_a_follower_refuses_its_vote_while_it_hears_a_leader(tmp_path: Path) -> 
     solo = Solo(tmp_path)
     solo.append(prev=0, prev_term=0, entries=[(1, A)], commit=1)
     solo.transport.take()
-    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1, joined=True)
+    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1)
     solo.receive(3, vote_request=ask)
     solo.clock.now_s += 0.601
     solo.receive(3, vote_request=ask)
@@ -112,7 +113,7 @@ def test_only_a_log_that_is_at_least_as_new_gets_a_vote(
     solo.receive(
         3,
         term=2,
-        vote_request=peer_pb2.VoteRequest(for_term=2, last_index=last_index, last_term=last_term, joined=True),
+        vote_request=peer_pb2.VoteRequest(for_term=2, last_index=last_index, last_term=last_term),
     )
     solo.tick()
     (message,) = solo.transport.take(to=3, body="vote_reply")
@@ -136,46 +137,77 @@ def test_a_second_candidate_of_the_same_term_gets_no_vote_even_after_a_restart(t
     again.close()
 
 
-def test_a_disk_that_came_back_empty_elects_nobody_until_a_leader_has_filled_it(tmp_path: Path) -> None:
-    solo = Solo(tmp_path)
+def test_the_vote_of_a_disk_that_came_back_empty_makes_no_majority(tmp_path: Path) -> None:
+    solo = Solo(tmp_path, nodes=5)
+    solo.tick(after_s=2)
+    for number, joined in ((2, True), (3, False), (4, False)):
+        solo.vote(number, pre_vote=True, joined=joined)
+    assert solo.replica.term == 0, "four of five, and only two of them are sure to have kept what they promised"
+    solo.vote(5, pre_vote=True, joined=False)
+    assert solo.replica.term == 1, "no log of all five is longer"
+    for number, joined in ((2, True), (3, False)):
+        solo.vote(number, pre_vote=False, joined=joined)
+    assert not solo.replica.is_leader
+    solo.vote(4, pre_vote=False, joined=True)
+    assert solo.replica.is_leader
+    solo.close()
 
-    def is_given_to_a_node_with_everything(term: int) -> bool:
+
+def test_a_node_says_that_it_has_joined_once_a_leader_has_filled_its_log(tmp_path: Path) -> None:
+    solo = Solo(tmp_path, joined=False)
+
+    def says_so(term: int) -> bool:
         solo.clock.now_s += 5
-        solo.receive(
-            3,
-            term=term,
-            vote_request=peer_pb2.VoteRequest(for_term=term, last_index=5, last_term=term - 1, joined=True),
-        )
+        solo.receive(3, vote_request=peer_pb2.VoteRequest(for_term=term, last_index=5, last_term=term - 1))
         solo.tick()
         (message,) = solo.transport.take(to=3, body="vote_reply")
-        return message.vote_reply.granted
+        assert message.vote_reply.granted
+        return message.vote_reply.joined
 
-    assert not is_given_to_a_node_with_everything(9)
+    assert not says_so(9)
     solo.append(source=2, term=9, prev=0, prev_term=0, entries=[(3, A), (3, A)], commit=1)
-    assert not is_given_to_a_node_with_everything(10)
-    # All that was ever committed is known to a leader that has committed an entry of its own term.
+    assert not says_so(10), "that leader does not yet know itself what was committed"
     solo.append(source=2, term=10, prev=2, prev_term=3, entries=[(10, A)], commit=3)
-    assert is_given_to_a_node_with_everything(11)
+    assert says_so(11)
     solo.close()
+    again = Solo(tmp_path, joined=False)
+    assert again.log.joined
+    again.close()
 
 
-def test_nodes_that_have_not_joined_elect_each_other_and_nobody_else_does(tmp_path: Path) -> None:
-    """A cluster's first start, even if it is interrupted before anything was committed."""
-    solo = Solo(tmp_path)
-    solo.append(prev=0, prev_term=0, entries=[(1, A)])
-    ask = peer_pb2.VoteRequest(for_term=2, last_index=1, last_term=1)
-    solo.clock.now_s += 5
-    solo.transport.take()
-    solo.receive(3, term=2, vote_request=ask)
-    solo.tick()
-    assert solo.transport.take(body="vote_reply")[0].vote_reply.granted
-    solo.append(source=3, term=2, prev=1, prev_term=1, entries=[(2, A)], commit=2)
-    solo.clock.now_s += 5
-    solo.transport.take()
-    solo.receive(2, term=3, vote_request=peer_pb2.VoteRequest(for_term=3, last_index=9, last_term=2))
-    solo.tick()
-    assert not solo.transport.take(body="vote_reply")[0].vote_reply.granted
-    solo.close()
+def test_the_first_election_of_a_cluster_needs_every_member(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = SimCluster(tmp_path, nodes=3, seed=1)
+    cluster.crash(3)
+    cluster.run(20)
+    assert cluster.leader() is None
+    told = [record for record in caplog.records if "waiting for every member" in record.message]
+    assert len(told) == 2, "each of the two says so once"
+    cluster.start(3)
+    assert cluster.run_until(lambda: cluster.leader() is not None, 10)
+    cluster.run(1)
+    cluster.crash(2)
+    assert cluster.run_until(lambda: cluster.leader() is not None, 10), "from then on a majority will do"
+    cluster.close()
+
+
+def test_two_emptied_disks_begin_no_new_history_without_the_third_node(tmp_path: Path) -> None:
+    cluster = SimCluster(tmp_path, nodes=3, seed=2)
+    assert cluster.run_until(lambda: cluster.leader() is not None, 10)
+    for node in cluster.up():
+        node.live.propose(b"precious", 1)
+    cluster.run(1)
+    kept = max(cluster.applied)
+    for number in cluster.nodes:
+        cluster.crash(number)
+    for number in (1, 2):
+        cluster.wipe(number)
+        cluster.start(number)
+    cluster.run(20)
+    assert cluster.leader() is None
+    cluster.start(3)
+    goes_on = cluster.run_until(lambda: max(cluster.applied) > kept and cluster.all_applied_the_same(), 10)
+    assert goes_on, "with the third node its history does"
+    cluster.close()
 
 
 # 10: leadership ends when nobody hears it, and reads know

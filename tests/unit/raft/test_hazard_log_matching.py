@@ -134,7 +134,7 @@ def test_a_lost_message_is_sent_again_once_the_follower_refuses_the_next(tmp_pat
         solo.replica.propose(command, 1)
         solo.tick()
     solo.transport.take()
-    solo.receive(2, append_reply=peer_pb2.AppendReply(success=False, hint_index=1, last_index=1))
+    solo.receive(2, append_reply=peer_pb2.AppendReply(success=False, prev_index=2, hint_index=1, last_index=1))
     solo.tick()
     (message,) = solo.transport.take(to=2, body="append")
     assert (message.append.prev_index, len(message.append.entries)) == (1, 2)

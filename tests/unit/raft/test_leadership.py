@@ -34,7 +34,7 @@ def test_leadership_goes_to_the_most_advanced_follower_once_it_has_everything(tm
     solo.receive(
         3,
         term=2,
-        vote_request=peer_pb2.VoteRequest(for_term=2, last_index=3, last_term=1, transfer=True, joined=True),
+        vote_request=peer_pb2.VoteRequest(for_term=2, last_index=3, last_term=1, transfer=True),
     )
     solo.tick()
     assert not solo.replica.is_leader

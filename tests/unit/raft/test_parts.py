@@ -142,9 +142,9 @@ def test_progress_never_goes_back_on_success_and_starts_over_on_refusal() -> Non
     assert (progress.match, progress.next, progress.in_flight_bytes) == (12, 16, 60)
     progress.accepted(11)
     assert (progress.match, progress.next) == (12, 16)
-    progress.refused(hint=3, last=15)
+    progress.refused(prev=15, hint=3, last=15)
     assert (progress.mode, progress.match, progress.next) == (Mode.PROBE, 12, 13)
-    progress.refused(hint=3, last=3)
+    progress.refused(prev=12, hint=3, last=3)
     assert (progress.match, progress.next) == (0, 4), "it has lost its disk"
 
 

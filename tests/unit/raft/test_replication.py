@@ -67,7 +67,7 @@ def test_a_lagging_follower_gets_a_window_at_a_time(tmp_path: Path) -> None:
         solo.accept(3, solo.log.last_index)
         solo.settle()
     solo.transport.take()
-    solo.receive(2, append_reply=peer_pb2.AppendReply(hint_index=1, last_index=1))
+    solo.receive(2, append_reply=peer_pb2.AppendReply(prev_index=9, hint_index=1, last_index=1))
     solo.tick()
     assert sent_entries(solo, 2) == [(1, 2)], "one message until it is known where the logs agree"
     solo.accept(2, 3)
@@ -93,6 +93,26 @@ def test_after_a_lost_connection_what_is_not_confirmed_is_sent_again(tmp_path: P
     solo.transport.connect(2)
     solo.tick()
     assert sent_entries(solo, 2) == [(1, 3)]
+    solo.close()
+
+
+def test_several_refusals_of_one_place_have_the_entries_sent_once(tmp_path: Path) -> None:
+    """As when a node that was stopped answers all the heartbeats that had gathered."""
+    solo = Solo(tmp_path, entries_in_flight=5)
+    solo.lead_with_quorum()
+    for _ in range(3):
+        solo.replica.propose(b"x", 1)
+        solo.tick()
+    solo.transport.take()
+    refusal = peer_pb2.AppendReply(prev_index=4, hint_index=1, last_index=1)
+    for _ in range(5):
+        solo.receive(2, append_reply=refusal)
+        solo.tick()
+    assert sent_entries(solo, 2) == [(1, 3)]
+    solo.accept(2, 4)
+    solo.receive(2, append_reply=peer_pb2.AppendReply(prev_index=4, hint_index=1, last_index=4))
+    solo.tick()
+    assert sent_entries(solo, 2) == []
     solo.close()
 
 

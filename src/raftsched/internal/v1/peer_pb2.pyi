@@ -81,46 +81,48 @@ class LogEntry(_message.Message):
     def __init__(self, term: _Optional[int] = ..., command: _Optional[bytes] = ..., checksum: _Optional[int] = ...) -> None: ...
 
 class AppendReply(_message.Message):
-    __slots__ = ("success", "match_index", "hint_index", "last_index", "round", "needs_snapshot")
+    __slots__ = ("success", "match_index", "hint_index", "last_index", "round", "needs_snapshot", "prev_index")
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
     MATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
     HINT_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     NEEDS_SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
     success: bool
     match_index: int
     hint_index: int
     last_index: int
     round: int
     needs_snapshot: bool
-    def __init__(self, success: _Optional[bool] = ..., match_index: _Optional[int] = ..., hint_index: _Optional[int] = ..., last_index: _Optional[int] = ..., round: _Optional[int] = ..., needs_snapshot: _Optional[bool] = ...) -> None: ...
+    prev_index: int
+    def __init__(self, success: _Optional[bool] = ..., match_index: _Optional[int] = ..., hint_index: _Optional[int] = ..., last_index: _Optional[int] = ..., round: _Optional[int] = ..., needs_snapshot: _Optional[bool] = ..., prev_index: _Optional[int] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("pre_vote", "for_term", "last_index", "last_term", "transfer", "joined")
+    __slots__ = ("pre_vote", "for_term", "last_index", "last_term", "transfer")
     PRE_VOTE_FIELD_NUMBER: _ClassVar[int]
     FOR_TERM_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_TERM_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
-    JOINED_FIELD_NUMBER: _ClassVar[int]
     pre_vote: bool
     for_term: int
     last_index: int
     last_term: int
     transfer: bool
-    joined: bool
-    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., transfer: _Optional[bool] = ..., joined: _Optional[bool] = ...) -> None: ...
+    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., transfer: _Optional[bool] = ...) -> None: ...
 
 class VoteReply(_message.Message):
-    __slots__ = ("pre_vote", "for_term", "granted")
+    __slots__ = ("pre_vote", "for_term", "granted", "joined")
     PRE_VOTE_FIELD_NUMBER: _ClassVar[int]
     FOR_TERM_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
     pre_vote: bool
     for_term: int
     granted: bool
-    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., granted: _Optional[bool] = ...) -> None: ...
+    joined: bool
+    def __init__(self, pre_vote: _Optional[bool] = ..., for_term: _Optional[int] = ..., granted: _Optional[bool] = ..., joined: _Optional[bool] = ...) -> None: ...
 
 class TimeoutNow(_message.Message):
     __slots__ = ()
