@@ -109,7 +109,7 @@ class Core:
         def hand_over(result: Result) -> None:
             self.call_on_loop(partial(on_result, result))
 
-        self.post(lambda: self._engine.submit(command, ops, hand_over, timeout_s=timeout_s))
+        self.post(lambda: self._engine.submit_for_caller(command, ops, hand_over, timeout_s=timeout_s))
 
     async def submit(self, command: command_pb2.Command, ops: int = 1, timeout_s: float = 10.0) -> Result:
         """See api.ports.Core. Errors come back as Rejected."""

@@ -15,7 +15,7 @@ from raftsched.dispatch.leader_duties import LeaderDuties
 from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.pending import OnResult, PendingTable
 from raftsched.internal.v1 import command_pb2, report_pb2
-from raftsched.model.errors import NodeDiverged, NodeDraining
+from raftsched.model.errors import NodeDiverged, NodeDraining, NoQuorum
 from raftsched.node.cluster_clock import ClusterClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.divergence import DivergenceWatch
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 # A step is due at least this often; everything an engine waits for wakes it before.
 LONGEST_WAIT_S = 1.0
 REPORT_EVERY_S = 0.5
+# Longer than an election takes: after so long without a leader callers are better told than kept waiting.
+LEADERLESS_PATIENCE_S = 4.0
 # Without a leader nodes wait for each other's clocks before they elect one.
 REPORT_WITHOUT_LEADER_EVERY_S = 0.1
 # A peer that has not reported for so long does not dispatch: its shards go to the others.
@@ -99,6 +101,7 @@ class Engine:
         self._verified: report_pb2.Verified | None = None
         self._was_leader = False
         self._leader_seen: int | None = None
+        self._leaderless_since_s = self.clock.monotonic()
         self._served: tuple[int, frozenset[str]] = (-1, frozenset())
         config.data_dir.mkdir(parents=True, exist_ok=True)
         self.store = self._store_type(config.data_dir / "state")
@@ -178,6 +181,15 @@ class Engine:
             return
         self._pending.submit(command, ops, on_result, now_s=self.clock.monotonic(), timeout_s=timeout_s)
 
+    def submit_for_caller(
+        self, command: command_pb2.Command, ops: int, on_result: OnResult, *, timeout_s: float
+    ) -> None:
+        """As `submit`, but answers NoQuorum at once when there has been no leader for a while."""
+        if self.clock.monotonic() - self._leaderless_since_s > LEADERLESS_PATIENCE_S and self.replica.leader_id is None:
+            on_result(Rejected(NoQuorum()))
+        else:
+            self.submit(command, ops, on_result, timeout_s=timeout_s)
+
     def on_report(self, node_id: int, data: bytes) -> None:
         """What a peer told of itself."""
         report = report_pb2.NodeReport.FromString(data)
@@ -243,6 +255,8 @@ class Engine:
         if is_leader and not self._was_leader:
             self._duties.lead(self.replica.term)
         self._was_leader = is_leader
+        if leader is not None:
+            self._leaderless_since_s = self.clock.monotonic()
         if leader != self._leader_seen:
             self._leader_seen = leader
             if leader is not None:
