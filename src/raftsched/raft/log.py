@@ -18,6 +18,7 @@ from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import MIB
 from raftsched.raft.log_check import check_log
 from raftsched.raft.log_records import Change, Delete, LogEntry, LogState, Put
+from raftsched.raft.log_roots import check_roots
 from raftsched.raft.ports import Background
 from raftsched.store.structure import check_structure
 
@@ -71,6 +72,7 @@ class RaftLog(Journal):  # type: ignore[misc]
         is_new = not (path / "data.mdb").exists()
         path.mkdir(parents=True, exist_ok=True)
         check_structure(path / "data.mdb")
+        check_roots(path / "data.mdb")
         try:
             # metasync too, unlike the state's store: an acknowledged entry must survive a power loss of all nodes.
             self._env = lmdb.open(

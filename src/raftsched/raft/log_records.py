@@ -3,22 +3,22 @@
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import lmdb
 
 from raftsched.model.errors import StoreCorrupt
 
-FORMAT = 1
+FORMAT = 2
 STATE_KEY = b"state"
 
 _KEY = struct.Struct(">Q")
 _PLACE = struct.Struct(">QQ")
 # term, checksum; the command follows.
 _ENTRY_HEAD = struct.Struct(">QI")
-# format, term, vote, base index, base term, commit index, joined; the checksum follows.
-_STATE = struct.Struct(">HQQQQQ?")
+# format, term, vote, base index, base term, commit index, joined, transaction; the checksum follows.
+_STATE = struct.Struct(">HQQQQQ?Q")
 _CHECKSUM = struct.Struct(">I")
 
 HEAD_BYTES = _ENTRY_HEAD.size
@@ -37,10 +37,19 @@ class LogState:
     base_term: int = 0
     commit_index: int = 0
     joined: bool = False
+    # LMDB's number of the transaction that wrote it, see log_roots.py.
+    transaction: int = 0
 
     def pack(self) -> bytes:
         body = _STATE.pack(
-            FORMAT, self.term, self.vote, self.base_index, self.base_term, self.commit_index, self.joined
+            FORMAT,
+            self.term,
+            self.vote,
+            self.base_index,
+            self.base_term,
+            self.commit_index,
+            self.joined,
+            self.transaction,
         )
         return body + _CHECKSUM.pack(zlib.crc32(body))
 
@@ -127,7 +136,7 @@ def write(environment: lmdb.Environment, entries: Any, states: Any, changes: Seq
                 # Appending refuses a key that is not beyond all others: an overwrite here would mean a gap elsewhere.
                 if not cursor.put(key(change.index), record, append=True):
                     raise StoreCorrupt(f"log entry {change.index} is on disk already")
-        txn.put(STATE_KEY, state.pack(), db=states)
+        txn.put(STATE_KEY, replace(state, transaction=txn.id()).pack(), db=states)
 
 
 def _delete(cursor: Any, change: Delete) -> None:
