@@ -1,9 +1,11 @@
 """Whole clusters under seeded faults: every promise of Raft is checked at every step, whatever happens."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import raftsched.raft
 from tests.unit.raft.support import SimCluster
 
 FAULTS = {
@@ -122,7 +124,31 @@ def test_raft_keeps_its_promises_under_random_faults(tmp_path: Path, nodes: int,
     chaos = Chaos(cluster, FAULTS[faults])
     assert cluster.run_until(lambda: cluster.leader() is not None, 10)
     cluster.run(0.5)
-    for _ in range(20):
+    for _ in range(16):
         chaos.step()
     chaos.finish()
     cluster.close()
+
+
+def test_one_seed_is_one_history(tmp_path: Path) -> None:
+    histories = []
+    for name in ("once", "again"):
+        cluster = SimCluster(tmp_path / name, nodes=3, seed=7, log_keep_entries=20, snapshot_chunk_bytes=1_000)
+        chaos = Chaos(cluster, FAULTS["everything"])
+        assert cluster.run_until(lambda: cluster.leader() is not None, 10)
+        for _ in range(6):
+            chaos.step()
+        histories.append((cluster.now_s, cluster.leaders, cluster.chains, sorted(chaos.confirmed)))
+        cluster.close()
+    assert histories[0] == histories[1]
+    assert len(histories[0][2]) > 10
+
+
+def test_no_module_of_this_layer_reads_a_clock_or_draws_a_number_by_itself() -> None:
+    for path in Path(str(raftsched.raft.__path__[0])).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+                assert not names & {"time", "datetime", "secrets", "uuid"}, path.name
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random":
+                assert node.attr == "Random", f"{path.name}: random.{node.attr}"
