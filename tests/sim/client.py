@@ -199,7 +199,8 @@ class SimClient:
             key=f"k{self._ledger.jobs_asked}",
             handler=rng.choice(HANDLERS),
             request_id="",
-            asked_ms=self._cluster_ms(),
+            # Before the first entry there is no replicated clock.
+            asked_ms=self._cluster_ms() or self._timeline.true_ms,
         )
         now_ms = max(self._timeline.true_ms, self._cluster_ms())
         recurring = sum(1 for job in self._ledger.jobs.values() if job.is_recurring and job.cancel_confirmed_ms is None)

@@ -17,10 +17,12 @@ from raftsched.api.worker_service import END_OF_STREAM, WorkerService
 from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import WorkerSettings
+from raftsched.internal.v1 import peer_pb2
 from raftsched.model.errors import RaftschedError, StoreCorrupt
 from raftsched.node.config import NodeConfig
 from raftsched.node.core import Core
 from raftsched.node.engine import Engine, Outside
+from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.state.results import LeaseEnded
@@ -38,6 +40,8 @@ ROUND_US = (30, 250)
 WAKE_US = 30
 # Kept small, so that entries are read back from the disk.
 LOG_CACHE_BYTES = 20_000
+# Entries at the end of a log that are remembered of a node that is down.
+REMEMBERED_TERMS = 100
 
 
 class SimEngine(Engine):
@@ -49,6 +53,23 @@ class SimEngine(Engine):
         self._log_type = partial(LOG_TYPES[-1], map_size=MAP_BYTES, cache_bytes=LOG_CACHE_BYTES)
         self._replica_type = REPLICA_TYPES[-1]
         super().__init__(config, outside)
+        self._watch_truncations()
+
+    def _watch_truncations(self) -> None:
+        log, truncate_from = self._log, self._log.truncate_from
+
+        def watched(index: int) -> None:
+            # A leader never takes back an entry of its own term, and this log's term is the newest leader's.
+            if index <= log.last_index and log.last_term == log.term:
+                raise Violation(f"node {self._config.node_id} drops {index}, of the term of the present leader")
+            truncate_from(index)
+
+        log.truncate_from = watched  # type: ignore[method-assign]
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether it serves nothing any more, since its state cannot be right."""
+        return self._diverged
 
     @property
     def log(self) -> RaftLog:
@@ -169,6 +190,10 @@ class SimNode:
         self.damaged = False
         self.lives = 0
         self.fatal: Exception | None = None
+        # When its disk was last replaced.
+        self.emptied_us: int | None = None
+        # The ends of its log while it is down: by index.
+        self._terms_on_disk: dict[int, int] = {}
         self.on_stopped: Callable[[], None] = lambda: None
         self._timeline = timeline
         self._network = network
@@ -218,6 +243,31 @@ class SimNode:
         log = self.core.engine.log
         return log.joined and not log._must_flush and not log._in_flight
 
+    def term_on_disk(self, index: int) -> int | None:
+        """The term of an entry that this node's disk really holds; for one that was compacted away, 0."""
+        if self.core is None:
+            return self._terms_on_disk.get(index)
+        log = self.core.engine.log
+        with log._env.begin() as txn:
+            record = txn.get(log_records.key(index), db=log._entries_db)
+            if record is not None:
+                return log_records.term_of(index, record)
+            state = txn.get(log_records.STATE_KEY, db=log._state_db)
+            return 0 if state is not None and index <= log_records.LogState.unpack(state).base_index else None
+
+    def _read_terms(self, log: RaftLog) -> dict[int, int]:
+        """As term_on_disk, of the last entries."""
+        with log._env.begin() as txn:
+            cursor = txn.cursor(log._entries_db)
+            found, at_entry = {}, cursor.last()
+            while at_entry and len(found) < REMEMBERED_TERMS:
+                index = log_records.index_of(cursor.key())
+                found[index] = log_records.term_of(index, cursor.value())
+                at_entry = cursor.prev()
+            state = txn.get(log_records.STATE_KEY, db=log._state_db)
+        base = log_records.LogState.unpack(state).base_index if state is not None else 0
+        return found | dict.fromkeys(range(max(1, base - REMEMBERED_TERMS), base + 1), 0)
+
     # --- lives ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -261,7 +311,7 @@ class SimNode:
             accept=self._accept_peer,
         )
         self._peers.on_sent = self._witness.sent
-        self._peers.on_taken = self._witness.taken
+        self._peers.on_taken = self._taken
         core = self._core = SimCore(self, self._config, self._peers, self.loop)
         self._log_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
         self._snapshot_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
@@ -317,6 +367,7 @@ class SimNode:
         for lost in calls.values():
             lost(Answer())
         self.loop.kill()
+        self._terms_on_disk = self._read_terms(engine.log)
         durable_index = self.disk.sure_index if loses_power else self.disk.newest_index
         durable_term = engine.log.durable_term
         engine.close(commit=commit)
@@ -330,6 +381,8 @@ class SimNode:
         assert self.core is None
         self._timeline.note("gets an empty disk", self.number)
         self.disk.empty()
+        self.emptied_us = self._timeline.now_us
+        self._terms_on_disk = {}
         self.damaged = self.is_corrupt = False
         self._witness.emptied(self.number)
 
@@ -384,7 +437,10 @@ class SimNode:
             return
         if self.loop.errors:
             raise Violation(f"node {self.number}'s event loop: {self.loop.errors[0]}")
-        self._witness.stepped(self.number, core.engine.replica, core.engine.machine)
+        if core.engine.has_diverged:
+            self._find_divergence(core)
+            return
+        self._witness.stepped(self, core.engine)
         self._busy_until_us = self._timeline.now_us + self._rng.randint(*ROUND_US)
         self.wake(int(wait_s * SECOND_US))
 
@@ -396,6 +452,14 @@ class SimNode:
         if not is_disk and not is_damage:
             raise Violation(f"node {self.number} stopped: {type(error).__name__}: {error}") from error
         self.fatal = error
+        self._end(commit=False, loses_power=False, core=core)
+
+    def _find_divergence(self, core: SimCore) -> None:
+        """The node has found that its state is wrong: it must have a cause too, and the disk is replaced."""
+        self._timeline.note("finds its state wrong", self.number)
+        if not self.damaged:
+            raise Violation(f"node {self.number} finds its state wrong")
+        self.is_corrupt = True
         self._end(commit=False, loses_power=False, core=core)
 
     # --- what the core tells, as LoopSide ---------------------------------------------------------------------------
@@ -421,6 +485,21 @@ class SimNode:
         other._peers.take_connection(connection)
         self._witness.reconnected(self.number, to)
         return True
+
+    def _taken(self, source: int, to: int, message: peer_pb2.PeerMessage, take: Callable[[], None]) -> None:
+        """A message is about to be taken: by `take`."""
+        self._witness.taken(source, to, message)
+        replica = self.live.engine.replica
+        is_old = message.HasField("append_reply") and message.term < replica.term and replica.is_leader
+        before = self._known_of(source) if is_old else None
+        take()
+        if is_old and replica.is_leader and self._known_of(source) != before:
+            raise Violation(f"leader {to} of term {replica.term} takes node {source}'s answer of term {message.term}")
+
+    def _known_of(self, peer: int) -> tuple[int, int]:
+        """What this leader takes as answered by a follower."""
+        progress = self.live.engine.replica._progress[peer]
+        return progress.match, progress.answered_round
 
     def take_stream(self, connection: Connection) -> None:
         """A worker's stream."""

@@ -38,9 +38,9 @@ class SimPeers(PeerTransport):
         self._out: dict[int, Connection] = {}
         self._in: dict[int, Connection] = {}
         self._is_dead = False
-        # Sees each message that leaves and each that is taken: (from, to, message).
+        # Sees each message that leaves, (from, to, message), and each that is taken, by the last argument.
         self.on_sent: Callable[[int, int, peer_pb2.PeerMessage], None] = lambda *_: None
-        self.on_taken: Callable[[int, int, peer_pb2.PeerMessage], None] = lambda *_: None
+        self.on_taken: Callable[[int, int, peer_pb2.PeerMessage, Callable[[], None]], None] = lambda *_: _[-1]()
 
     def start(self) -> None:
         for number in self._nodes:
@@ -102,11 +102,11 @@ class SimPeers(PeerTransport):
 
     def _take(self, number: int, data: bytes) -> None:
         message = peer_pb2.PeerMessage.FromString(data)
-        self.on_taken(number, self.node_id, message)
         if message.HasField("report"):
             self._on_report(number, message.report)
         else:
-            self._onMessageReceived(self._nodes[number], message)
+            take = partial(self._onMessageReceived, self._nodes[number], message)
+            self.on_taken(number, self.node_id, message, take)
 
     def send(self, node: PeerNode, message: peer_pb2.PeerMessage) -> bool:
         if node.number not in self._connected:

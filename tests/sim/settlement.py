@@ -141,7 +141,11 @@ def _accepted(
     """The record as the checker wants it."""
     cancelled = row is not None and row.state == rows.JOB_CANCELLED
     required, optional = _targets(record, row, until_ms, now_ms)
-    # What was given up after all its leases were lost, or its time was over, has no completed run.
+    # What was cancelled between two attempts has a run that failed, and no completed one.
+    cut_off = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.CANCELLED and one.failures}
+    optional += [target for target in required if target in cut_off]
+    required = [target for target in required if target not in cut_off]
+    # What was given up after all its leases were lost, or its time was over, has none either.
     given_up = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.DEAD_LETTER}
     if record.handler == "timed" or any(one.lost_leases for one in executions):
         optional += [target for target in required if target in given_up]

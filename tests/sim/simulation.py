@@ -108,6 +108,7 @@ class Simulation:
             )
             for number in range(1, settings.nodes + 1)
         ]
+        self.witness.nodes = self.nodes
         self.workers = [
             SimWorker(
                 FIRST_WORKER + at,

@@ -1,12 +1,14 @@
 """Sees every entry that any node applies and every step that any node makes, and checks what must always hold."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from raftsched.internal.v1 import peer_pb2
 from raftsched.model.transitions import EXECUTION_TRANSITIONS, ExecutionState
+from raftsched.node.engine import Engine
 from raftsched.raft.replica import Replica
 from raftsched.state.machine import Machine
 from raftsched.state.results import Effects
@@ -14,7 +16,7 @@ from raftsched.store import keys, rows
 from raftsched.store.environment import Store
 from raftsched.store.writer import Writer
 from tests.sim.disk import Disk
-from tests.sim.timeline import Timeline, Violation
+from tests.sim.timeline import SECOND_US, Timeline, Violation
 
 # Status before and after one command: the table's edges, and the paths that one message may take at once.
 _ALLOWED = {(int(before), int(after)) for (before, _), after in EXECUTION_TRANSITIONS.items()} | {
@@ -25,11 +27,28 @@ _ALLOWED = {(int(before), int(after)) for (before, _), after in EXECUTION_TRANSI
 }
 # Entries below the newest applied that a new leader's log is compared with.
 LOOK_BACK = 1_000
+# While a leader finds out where the logs agree, the answer to a heartbeat may make it send its probe once more.
+MOST_REPEATS = 2
+
+
+# An entry counts as on a disk that was replaced meanwhile for so long: the answer may have been on its way.
+DISK_FORGOTTEN_US = 60 * SECOND_US
+
+
+class Node(Protocol):
+    """What is asked of a node."""
+
+    number: int
+    emptied_us: int | None
+
+    def term_on_disk(self, index: int) -> int | None:
+        """The term of the entry that its disk really holds there; 0 when it was compacted away."""
+        ...
 
 
 @dataclass(slots=True)
 class Seen:
-    """What one node was last seen at, in one life; `floor` is what its disk must still have in the next."""
+    """What a node was last seen at; after its death, what its disk must remember."""
 
     term: int = 0
     commit_index: int = 0
@@ -56,6 +75,7 @@ class Witness:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
+        self.nodes: Sequence[Node] = ()
         self.counts = Counts()
         # The replicated clock, as far as any node has applied it.
         self.cluster_ms = 0
@@ -65,10 +85,13 @@ class Witness:
         self._digests: dict[int, bytes] = {}
         self._leaders: dict[int, int] = {}
         self._seen: dict[int, Seen] = {}
+        # (voter, term) -> for whom; (node, term) -> who would vote for it.
+        self._votes: dict[tuple[int, int], int] = {}
+        self._pre_votes: dict[tuple[int, int], set[int]] = {}
         # The newest fencing token of each execution.
         self._tokens: dict[bytes, int] = {}
-        # (from, to, term) -> the highest entry sent and not refused since.
-        self._sent: dict[tuple[int, int, int], int] = {}
+        # (from, to, term) -> since the last refusal or loss: the highest entry sent, how often one was sent again.
+        self._sent: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     # --- lives of nodes -------------------------------------------------------------------------------------------
 
@@ -86,8 +109,10 @@ class Witness:
         self._seen[node] = Seen(term=durable_term, applied_index=durable_index)
 
     def emptied(self, node: int) -> None:
-        """A node has lost its disk: it may know nothing."""
+        """A node has lost its disk: it may know nothing, and vote once more."""
         self._seen.pop(node, None)
+        for vote in [vote for vote in self._votes if vote[0] == node]:
+            del self._votes[vote]
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
@@ -113,8 +138,9 @@ class Witness:
 
     # --- every step -------------------------------------------------------------------------------------------------
 
-    def stepped(self, node: int, replica: Replica, machine: Machine) -> None:
+    def stepped(self, at: Node, engine: Engine) -> None:
         """A node has made a step."""
+        node, replica, machine = at.number, engine.replica, engine.machine
         seen = self._seen[node]
         term, commit_index, applied_index = replica.term, replica.commit_index, machine.applied_index
         if term < seen.term:
@@ -130,6 +156,8 @@ class Witness:
         is_leader = replica.is_leader
         if is_leader and (not seen.was_leader or term != seen.term):
             self._elected(node, replica)
+        elif is_leader and commit_index > seen.commit_index:
+            self._committed(node, term, commit_index)
         seen.term, seen.commit_index, seen.applied_index, seen.was_leader = term, commit_index, applied_index, is_leader
 
     def _elected(self, node: int, replica: Replica) -> None:
@@ -138,12 +166,26 @@ class Witness:
             raise Violation(f"nodes {self._leaders[term]} and {node} both lead term {term}")
         self.counts.elections += 1
         self._timeline.note("leads", node, term)
+        voters = {voter for (voter, of), candidate in self._votes.items() if of == term and candidate == node}
+        if len(voters) <= len(self.nodes) // 2:
+            raise Violation(f"node {node} leads term {term} with the votes of {sorted(voters)}")
         if log.last_index < self.applied_index:
             raise Violation(f"leader {node} of term {term} lacks committed entry {self.applied_index}")
         first = max(log.base_index + 1, self.applied_index - LOOK_BACK)
         for index in range(first, self.applied_index + 1):
             if index in self.entries and log.term_at(index) != self.entries[index][0]:
                 raise Violation(f"leader {node} of term {term} has another entry {index} than was committed")
+
+    def _committed(self, node: int, term: int, index: int) -> None:
+        """A leader says that an entry is committed: a majority's disks must have it, whatever the nodes believe."""
+        recently_us = self._timeline.now_us - DISK_FORGOTTEN_US
+        if any(one.emptied_us is not None and one.emptied_us > recently_us for one in self.nodes):
+            return
+        holders = [one.number for one in self.nodes if one.term_on_disk(index) in (0, term)]
+        if len(holders) <= len(self.nodes) // 2:
+            raise Violation(
+                f"leader {node} of term {term} takes {index} for committed: on the disks of {holders}"
+            )
 
     def check_logs(self, replicas: Iterable[Replica]) -> None:
         """Where two logs have an entry of one index and term, they have the same one; checked over their ends."""
@@ -159,21 +201,42 @@ class Witness:
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def sent(self, source: int, to: int, message: peer_pb2.PeerMessage) -> None:
-        """A message leaves: entries that were sent already and not refused must not be sent again."""
-        body = message.WhichOneof("body")
-        if body == "append" and message.append.entries:
+        """A message leaves: entries that were sent and not refused must not be sent all the time."""
+        body, term = message.WhichOneof("body"), message.term
+        if body == "vote_request" and not message.vote_request.pre_vote:
+            self._vote(source, term, source)
+            self._check_pre_votes(source, message.vote_request)
+        elif body == "vote_reply" and message.vote_reply.granted and not message.vote_reply.pre_vote:
+            self._vote(source, message.vote_reply.for_term, to)
+        elif body == "append" and message.append.entries:
             way = (source, to, message.term)
             first = message.append.prev_index + 1
             last = message.append.prev_index + len(message.append.entries)
-            if first <= self._sent.get(way, 0):
-                raise Violation(f"leader {source} sends entries from {first} to node {to} twice, nothing being lost")
-            self._sent[way] = last
+            highest, again = self._sent.get(way, (0, 0))
+            again += first <= highest
+            if again > MOST_REPEATS:
+                raise Violation(f"leader {source} sends entries to node {to} again and again, nothing being lost")
+            self._sent[way] = max(last, highest), again
 
     def taken(self, source: int, to: int, message: peer_pb2.PeerMessage) -> None:
         """A message has arrived."""
         body = message.WhichOneof("body")
-        if body == "snapshot_reply" or (body == "append_reply" and not message.append_reply.success):
+        if body == "vote_reply" and message.vote_reply.granted and message.vote_reply.pre_vote:
+            self._pre_votes.setdefault((to, message.vote_reply.for_term), set()).add(source)
+        elif body == "snapshot_reply" or (body == "append_reply" and not message.append_reply.success):
             self._sent.pop((to, source, message.term), None)
+
+    def _vote(self, voter: int, term: int, candidate: int) -> None:
+        """A vote leaves, or a node asks for votes, which is one for itself."""
+        before = self._votes.setdefault((voter, term), candidate)
+        if before != candidate:
+            raise Violation(f"node {voter} votes in term {term} for {candidate}, after it voted for {before}")
+
+    def _check_pre_votes(self, node: int, request: peer_pb2.VoteRequest) -> None:
+        """Who raises the term may depose a leader: a majority must have said that it has none."""
+        asked = self._pre_votes.get((node, request.for_term), set())
+        if not request.transfer and 1 + len(asked) <= len(self.nodes) // 2:
+            raise Violation(f"node {node} begins term {request.for_term}, wanted by {sorted(asked)} alone")
 
     def reconnected(self, source: int, to: int) -> None:
         """What was on its way between the two, or an answer to it, may be lost."""
