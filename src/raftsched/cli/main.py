@@ -16,6 +16,7 @@ from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
 from raftsched.cli.node_command import node
 from raftsched.cli.repair_command import repair
+from raftsched.cli.schedule_commands import schedule
 from raftsched.cli.verify_command import verify
 from raftsched.cli.worker_command import worker
 from raftsched.node.config import TlsFiles
@@ -57,7 +58,7 @@ def main(
     context.obj = Connection(nodes, timeout_ms, as_json, tls)
 
 
-for command in (node, dev, demo, worker, job, dead_letter, crontab, cluster, repair, restore):
+for command in (node, dev, demo, worker, job, schedule, dead_letter, crontab, cluster, repair, restore):
     main.add_command(command)
 for command in (verify, backup):
     cluster.add_command(command)
