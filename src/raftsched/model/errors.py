@@ -173,6 +173,48 @@ class NodeDiverged(RaftschedError):
     reason = "NODE_DIVERGED"
 
 
+class MemberExists(RaftschedError):
+    """That node, or that address, belongs to the cluster already; remove the node first."""
+
+    code = Code.ALREADY_EXISTS
+    reason = "MEMBER_EXISTS"
+
+
+class NodeNotFound(RaftschedError):
+    """The cluster has no such node."""
+
+    code = Code.NOT_FOUND
+    reason = "NODE_NOT_FOUND"
+
+
+class MembershipChangeInProgress(RaftschedError):
+    """Another change of the cluster's nodes is not complete yet; there is one at a time."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "MEMBERSHIP_CHANGE_IN_PROGRESS"
+
+
+class LeaderNotReady(RaftschedError):
+    """The leader has just been elected and does not know yet all that was decided before; try again."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "LEADER_NOT_READY"
+
+
+class QuorumAtRisk(RaftschedError):
+    """Too few of the nodes that would be left are connected to the leader for them to go on."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "QUORUM_AT_RISK"
+
+
+class CannotLead(RaftschedError):
+    """That node cannot lead: it does not vote yet, or has no connection to the leader."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "CANNOT_LEAD"
+
+
 class ProtocolViolation(RaftschedError):
     """The worker stream carried a message that its protocol does not allow here."""
 

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from raftsched.model.errors import StoreCorrupt
+from raftsched.store import keys
 from raftsched.store.backup_file import BackupHeader, read_backup
 from raftsched.store.environment import Store
 from raftsched.store.structure import check_structure
@@ -45,6 +46,9 @@ def _check(folder: Path, header: BackupHeader, backup: Path) -> None:
     try:
         with store.read() as view:
             state = view.state()
+        # The new cluster is made of the nodes in its own settings.
+        store.write.delete(keys.META_MEMBERSHIP, db=store.tables.meta)
+        store.commit()
     finally:
         store.close()
     if (state.applied_index, state.applied_term, state.digest.hex()) != (header.index, header.term, header.digest):

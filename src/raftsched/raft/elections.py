@@ -24,7 +24,7 @@ class Elections(ReplicaCore):
             return
         self._reset_election_deadline()
         # A node that cannot apply what is committed could not lead.
-        if self._needs_snapshot or not self.may_lead:
+        if self._needs_snapshot or not self.may_lead or not self._is_voter:
             return
         if self.leader_id is not None or self._is_candidate:
             self._become_follower(self.term, None, "election timeout")
@@ -41,7 +41,7 @@ class Elections(ReplicaCore):
         then no log is longer than the winner's. So a cluster's first election needs every member, and two disks
         emptied together do not begin a new history while the third node is away.
         """
-        if sum(votes.values()) >= self._quorum or len(votes) == len(self._config.peers):
+        if sum(votes.values()) >= self._quorum or len(votes) == len(self.membership.voters):
             return True
         if len(votes) >= self._quorum and not self._has_told_who_is_missing:
             self._has_told_who_is_missing = True
@@ -71,7 +71,7 @@ class Elections(ReplicaCore):
             last_term=self._log.last_term,
             transfer=transfer,
         )
-        for peer in self._peer_ids:
+        for peer in sorted(self.membership.voters - {self.node_id}):
             # It tells of the log's end, and a real one of the vote for itself.
             self._send_when_durable(peer, vote_request=request)
 
@@ -113,7 +113,7 @@ class Elections(ReplicaCore):
         return self.is_leader or (self.leader_id is not None and self._leader_heard_s > alive_since)
 
     def _on_vote_reply(self, peer: int, reply: peer_pb2.VoteReply) -> None:
-        if not reply.granted:
+        if not reply.granted or peer not in self.membership.voters:
             return
         if reply.pre_vote:
             # Empty unless this node is asking now.
@@ -127,7 +127,8 @@ class Elections(ReplicaCore):
                 self._SyncObj__onBecomeLeader()
 
     def _on_timeout_now(self, peer: int) -> None:
-        if peer == self.leader_id and not self.is_leader and not self._needs_snapshot and self.may_lead:
+        can_lead = self.may_lead and self._is_voter and not self._needs_snapshot
+        if peer == self.leader_id and not self.is_leader and can_lead:
             logger.info("taking over leadership on request", extra={"term": self.term, "leader": peer})
             self._start_election(transfer=True)
 

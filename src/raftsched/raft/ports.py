@@ -1,6 +1,6 @@
 """What a replica needs from outside: the state machine, clocks, work off the core thread, a way to its peers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,6 +19,8 @@ class StateMachine(Protocol):
     applied_index: int
     applied_term: int
     now_ms: int
+    # The index of the last entry applied that held a membership, and what it held; 0 and b"" when there was none.
+    membership: tuple[int, bytes]
     # How far the last commit reaches.
     committed_index: int
     dirty_ops: int
@@ -86,6 +88,15 @@ class PeerTransport(Transport):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(None, None, [])
+        # Called when a peer refuses this node: by the membership of that entry it is no member.
+        self.on_refused: Callable[[int, int], None] = lambda _peer, _index: None
+
+    def set_peers(self, addresses: Mapping[int, str], own_index: int, index: int) -> None:
+        """Who the peers are from now on, and where, this node perhaps among them.
+
+        `own_index`: the entry of the membership that counts for this node. `index`: that of the last one applied, by
+        which peers that are not among these are told that they are no members.
+        """
 
     def send(self, node: Node, message: peer_pb2.PeerMessage) -> bool:
         """Queues a message. False when it surely will not arrive."""

@@ -9,16 +9,16 @@ import random
 from collections.abc import Callable
 
 from raftsched.internal.v1 import command_pb2, peer_pb2
-from raftsched.model.errors import ImpossibleState, InvalidField, TooManyRequests
+from raftsched.model.errors import ImpossibleState, InvalidField, NodeDraining, TooManyRequests
 from raftsched.raft.background import InlineBackground
 from raftsched.raft.command_queue import CommandQueue
 from raftsched.raft.config import RaftConfig
 from raftsched.raft.log import RaftLog
+from raftsched.raft.membership_changes import MembershipChanges
 from raftsched.raft.ports import Background, Clock, PeerNode, PeerTransport, StateMachine
 from raftsched.raft.progress import Mode, Progress
 from raftsched.raft.reads import ReadBarriers
-from raftsched.raft.replica_core import NO_OP, REGULAR
-from raftsched.raft.replication import Replication
+from raftsched.raft.replica_core import MEMBERSHIP, NO_OP, REGULAR
 from raftsched.raft.snapshot_receiver import Incoming, SnapshotReceiver
 from raftsched.raft.snapshot_sender import SnapshotSender
 from raftsched.raft.state_commits import StateCommits
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 _BINDING = frozenset({"append_reply", "vote_reply", "snapshot_reply"})
 
 
-class Replica(Replication):
+class Replica(MembershipChanges):
     """Everything is called on the core thread. Nothing here waits for a disk or the network, except state commits.
 
     `tick` and `receive` raise what is fatal, and so does every later `tick`: a damaged disk, an entry that cannot be
@@ -61,8 +61,6 @@ class Replica(Replication):
             ask_again_s=config.election_timeout_min_ms / 1000,
         )
         self._has_dropped = False
-        self._transfer_to: int | None = None
-        self._transfer_until_s = 0.0
         config.snapshot_dir.mkdir(parents=True, exist_ok=True)
         for leftover in config.snapshot_dir.glob("*.snapshot"):
             leftover.unlink()
@@ -102,29 +100,6 @@ class Replica(Replication):
         """Readers wait for what is applied: commit the state as soon as nothing is left to apply."""
         self._commits.request()
 
-    def transfer_leadership(self, target: int | None) -> bool:
-        """Asks `target`, or the most advanced follower, to take over. False when this node leads nobody.
-
-        Until the target has everything nothing is proposed; after an election timeout this node goes on leading.
-        """
-        if not self.is_leader:
-            return False
-        candidates = self.connected_ids & self._progress.keys()
-        if target is None and candidates:
-            target = max(candidates, key=lambda peer: (self._progress[peer].match, -peer))
-        if target not in candidates:
-            return False
-        self._transfer_to = target
-        self._transfer_until_s = self._clock.monotonic() + self._config.election_timeout_max_ms / 1000
-        logger.info("handing over leadership", extra={"to": target, "term": self.term})
-        return True
-
-    def step_down(self) -> None:
-        """Gives up leadership at once, and leaves the next election to the others."""
-        if self.is_leader:
-            self._become_follower(self.term, None, "asked to")
-            self._SyncObj__raftElectionDeadline += self._config.election_timeout_max_ms / 1000
-
     # --- facts ------------------------------------------------------------------------------------------------------
 
     @property
@@ -154,6 +129,8 @@ class Replica(Replication):
             "last_log_index": self.last_log_index,
             "match_indexes": self.match_indexes,
             "connected": sorted(self.connected_ids),
+            "voters": sorted(self.membership.voters),
+            "learners": sorted(self.membership.learners),
             "waiting_ops": self._queue.ops,
         }
 
@@ -166,8 +143,12 @@ class Replica(Replication):
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def receive(self, peer: int, message: peer_pb2.PeerMessage) -> None:
-        """A message from a member of the cluster. Answers leave with the next tick. Raises what is fatal."""
-        if self.fatal is not None or peer not in self._peer_ids:
+        """A message from another node. Answers leave with the next tick. Raises what is fatal.
+
+        It need not be a member as far as this node knows: a leader is heard, and a candidate judged, all the same,
+        since a node that was away knows only of earlier members.
+        """
+        if self.fatal is not None:
             return
         try:
             self._receive(peer, message)
@@ -177,7 +158,7 @@ class Replica(Replication):
 
     def _receive(self, peer: int, message: peer_pb2.PeerMessage) -> None:
         body, term = message.WhichOneof("body"), message.term
-        if body in _BINDING and term > self.term:
+        if body in _BINDING and term > self.term and peer in self._peer_ids:
             self._become_follower(term, None, f"node {peer} is in a later term")
         match body:
             case "append":
@@ -186,7 +167,7 @@ class Replica(Replication):
                 self._on_append_reply(peer, term, message.append_reply)
                 if self.is_leader:
                     self._reads.confirmed(self._confirmed_round())
-            case "forward":
+            case "forward" if peer in self._progress:
                 self._on_forward(peer, message.forward)
             case "vote_request":
                 self._on_vote_request(peer, message.vote_request)
@@ -198,6 +179,10 @@ class Replica(Replication):
                 self._on_read_request(peer, message.read_request.id)
             case "read_reply":
                 self._reads.answered(message.read_reply.id, message.read_reply.index)
+            case "change_request":
+                self._on_change_request(peer, message.change_request)
+            case "change_reply":
+                self._on_change_reply(message.change_reply)
             case "snapshot_chunk":
                 self._on_snapshot_chunk(peer, term, message.snapshot_chunk)
             case "snapshot_reply" if self.is_leader and term == self.term:
@@ -268,6 +253,7 @@ class Replica(Replication):
         self._tick_election(now_s)
         if self.is_leader:
             self._check_quorum(now_s)
+        self._step_changes(now_s)
         if self.is_leader:
             self._advance_commit()
             self._propose()
@@ -328,16 +314,6 @@ class Replica(Replication):
             self._reads.begin_round(self._round, self.commit_index)
             self._reads.confirmed(self._confirmed_round())
 
-    def _hand_over(self, now_s: float) -> None:
-        if self._transfer_to is None:
-            return
-        progress = self._progress[self._transfer_to]
-        if now_s >= self._transfer_until_s:
-            logger.warning("leadership was not taken over", extra={"by": self._transfer_to, "term": self.term})
-            self._transfer_to = None
-        elif progress.match == self._log.last_index:
-            self._send(self._transfer_to, timeout_now=peer_pb2.TimeoutNow())
-
     def _can_apply(self) -> bool:
         # Not beyond what is on this node's own disk: then the state never knows more than the log after a crash.
         limit = min(self.commit_index, self._log.durable_index)
@@ -350,10 +326,13 @@ class Replica(Replication):
         index = self._machine.applied_index + 1
         term, command, _ = self._log.entry(index)
         kind = command[:1]
-        if kind not in (REGULAR, NO_OP):
+        if kind not in (REGULAR, NO_OP, MEMBERSHIP):
             raise ImpossibleState(f"entry {index} is of a kind that this version does not know: {kind.hex()}")
-        effects = self._machine.apply_entry(index, term, command[1:] if kind == REGULAR else b"")
+        effects = self._machine.apply_entry(index, term, b"" if kind == NO_OP else command[1:])
         self._SyncObj__raftLastApplied = index
+        if kind == MEMBERSHIP:
+            self._history.applied(index)
+            self._tell_transport()
         self._commits.applied(self._clock.monotonic())
         self._on_effects(effects)
         return True
@@ -372,7 +351,8 @@ class Replica(Replication):
         now_s = self._clock.monotonic()
         due_s = self._heartbeat_at_s if self.is_leader else self._SyncObj__raftElectionDeadline
         due_s = min(due_s, self._commits.due_s(is_idle=True))
-        if len(self._reads) > 0 or len(self._queue) > 0 or self._sender.is_active or self._transfer_to is not None:
+        is_waiting = len(self._reads) > 0 or len(self._queue) > 0 or len(self._changes) > 0
+        if is_waiting or self._sender.is_active or self._transfer_to is not None:
             # Their deadlines are coarse; a heartbeat's time is exact enough for all of them.
             due_s = min(due_s, now_s + self._config.heartbeat_ms / 1000)
         return max(0.0, due_s - now_s)
@@ -384,7 +364,9 @@ class Replica(Replication):
         self._sender.start(peer, self._clock.monotonic())
 
     def _on_snapshot_reply(self, peer: int, reply: peer_pb2.SnapshotReply) -> None:
-        progress = self._progress[peer]
+        progress = self._progress.get(peer)
+        if progress is None:
+            return
         progress.heard_s = self._clock.monotonic()
         installed = self._sender.on_reply(peer, reply, progress.heard_s)
         if installed is not None:
@@ -421,15 +403,19 @@ class Replica(Replication):
             self._SyncObj__raftCommitIndex = log.commit_index
             self._SyncObj__raftLastApplied = index
             self._needs_snapshot = False
+            self._load_membership()
             self._commits.installed(index)
             logger.info("installed snapshot", extra={"index": index, "term": term, "leader": leader})
         self._send_when_durable(leader, snapshot_reply=peer_pb2.SnapshotReply(transfer=transfer, installed_index=index))
 
     # --- changes of leadership, and the end ---------------------------------------------------------------------------
 
+    def _on_peer_gone(self, peer: int) -> None:
+        self._sender.stop(peer)
+
     def _on_leadership_lost(self) -> None:
+        super()._on_leadership_lost()
         self._progress.clear()
-        self._transfer_to = None
         self._sender.stop_all()
         self._reads.leadership_lost()
 
@@ -449,6 +435,7 @@ class Replica(Replication):
     def _doDestroy(self) -> None:
         """Ends background work and answers waiting reads. Log, machine and transport are their makers' to close."""
         self._reads.fail_all()
+        self._changes.fail_all(NodeDraining())
         self._background.close()
         self._receiver.close()
         self._sender.stop_all()

@@ -9,6 +9,7 @@ from raftsched.internal.v1 import command_pb2, peer_pb2
 from raftsched.model.errors import StoreCorrupt
 from raftsched.raft.config import RaftConfig
 from raftsched.raft.log import RaftLog
+from raftsched.raft.membership import Membership, MembershipHistory
 from raftsched.raft.ports import Clock, PeerTransport, StateMachine
 from raftsched.raft.seams import CANDIDATE, FOLLOWER, LEADER, Seams
 
@@ -17,11 +18,17 @@ logger = logging.getLogger(__name__)
 # First byte of a log entry's command, with pysyncobj's numbers; a serialized internal.v1.Entry follows.
 REGULAR = b"\x00"
 NO_OP = b"\x01"
+MEMBERSHIP = b"\x02"
 
 
 def entry_now_ms(command: bytes) -> int:
     """The replicated clock in a log entry."""
     return command_pb2.Entry.FromString(command[1:]).now_ms
+
+
+def entry_membership(command: bytes) -> Membership:
+    """What an entry of the kind MEMBERSHIP holds."""
+    return Membership.unpack(command_pb2.Entry.FromString(command[1:]).membership)
 
 
 class ReplicaCore(Seams):
@@ -39,7 +46,6 @@ class ReplicaCore(Seams):
         self._transport = transport
         self._clock = clock
         self._rng = rng
-        self._quorum = len(config.peers) // 2 + 1
         # When this node last heard from a leader of its term.
         self._leader_heard_s = float("-inf")
         # What waits for a flush not asked for yet, and for one under way, by ticket.
@@ -47,9 +53,14 @@ class ReplicaCore(Seams):
         self._held: deque[tuple[int, list[tuple[int, peer_pb2.PeerMessage]]]] = deque()
         # The state is older than the log's start: nothing can be applied, a leader's snapshot must come.
         self._needs_snapshot = False
-        self._peer_ids = tuple(sorted(number for number in config.peers if number != config.node_id))
+        # By the index of an entry, a peer that has refused this node as no member; None: heard of none since a leader.
+        self._refused_at: int | None = None
+        # pysyncobj reads every property while it is made; what counts is loaded below.
+        self._history = MembershipHistory(0, Membership.of_voters(config.peers))
+        self._told_members = self._history.current
         super().__init__(config, log, transport)
         self._reconcile()
+        self._load_membership()
         self._reset_election_deadline()
 
     def _reconcile(self) -> None:
@@ -77,6 +88,72 @@ class ReplicaCore(Seams):
         self._SyncObj__votedForNodeId = log.vote or None
         self._SyncObj__raftCommitIndex = log.commit_index
         self._SyncObj__raftLastApplied = applied
+
+    # --- membership -------------------------------------------------------------------------------------------------
+
+    def _load_membership(self) -> None:
+        """The state's, and what the log holds beyond it; at a node's first start that of its settings."""
+        log = self._log
+        index, content = self._machine.membership
+        found = Membership.unpack(content) if content else Membership.of_voters(self._config.peers)
+        self._history = MembershipHistory(index, found)
+        first = max(self._machine.applied_index, log.base_index) + 1
+        while first <= log.last_index:
+            batch = log.entries(first, self._config.append_max_bytes)
+            for at, entry in enumerate(batch, first):
+                if entry.command[:1] == MEMBERSHIP:
+                    self._history.appended(at, entry_membership(entry.command))
+            first += len(batch)
+        self._follow_membership()
+
+    def _note_appended(self, index: int, command: bytes) -> None:
+        """An entry has been put at the log's end: a membership counts from then on, committed or not."""
+        if command[:1] == MEMBERSHIP:
+            self._history.appended(index, entry_membership(command))
+            self._follow_membership()
+
+    def _note_truncated(self, index: int) -> None:
+        if self._history.truncated(index):
+            self._follow_membership()
+
+    def _follow_membership(self) -> None:
+        membership = self._history.current
+        self._peer_ids = tuple(number for number in membership.members if number != self.node_id)
+        self._SyncObj__otherNodes = {self._nodes[number] for number in self._peer_ids}
+        if membership != self._told_members:
+            self._told_members = membership
+            voters, learners = sorted(membership.voters), sorted(membership.learners)
+            logger.info("members", extra={"voters": voters, "learners": learners, "index": self._history.index})
+        self._tell_transport()
+        self._on_membership_changed()
+
+    def _tell_transport(self) -> None:
+        """Who is to leave stays in touch until that is beyond doubt."""
+        addresses: dict[int, str] = {}
+        for membership in self._history:
+            addresses |= {number: member.address for number, member in membership.members.items()}
+        self._transport.set_peers(addresses, self._history.index, self._history.applied_index)
+
+    def _on_membership_changed(self) -> None:
+        """Further down: what a leader keeps of each member."""
+
+    @property
+    def membership(self) -> Membership:
+        """The one that counts for this node; it may not be committed yet."""
+        return self._history.current
+
+    @property
+    def is_member(self) -> bool:
+        """False once this node knows that it has been removed, or has not been added yet."""
+        return self.node_id in self.membership.members and self._refused_at is None
+
+    @property
+    def _is_voter(self) -> bool:
+        return self.node_id in self.membership.voters and self._refused_at is None
+
+    @property
+    def _quorum(self) -> int:
+        return self.membership.quorum
 
     # --- time and chance, both injected ---------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Replication: the leader's side and the follower's side of AppendEntries, and how far the log is committed."""
 
 import logging
+from collections.abc import Callable, Collection
+from operator import attrgetter
 from typing import Any
 
 from raftsched.internal.v1 import command_pb2, peer_pb2
@@ -8,7 +10,7 @@ from raftsched.model.errors import ImpossibleState
 from raftsched.raft.elections import Elections
 from raftsched.raft.log_records import checksum
 from raftsched.raft.progress import Mode, Progress
-from raftsched.raft.replica_core import NO_OP, entry_now_ms
+from raftsched.raft.replica_core import MEMBERSHIP, NO_OP, entry_now_ms
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +42,50 @@ class Replication(Elections):
             self._last_now_ms = max(self._last_now_ms, entry_now_ms(self._log.entry(last).command))
         # Entries of earlier terms are committed only along with one of this term.
         self._no_op_index = last + 1
-        self._append(NO_OP, command_pb2.Entry())
+        if self._history.index == 0:
+            # A cluster's first leader, whose settings become everybody's membership.
+            self._append(MEMBERSHIP, command_pb2.Entry(membership=self.membership.pack()))
+        else:
+            self._append(NO_OP, command_pb2.Entry())
         logger.info("became leader", extra={"term": self.term, "index": self._no_op_index})
         self._on_leader_changed()
 
     def _append(self, kind: bytes, entry: command_pb2.Entry) -> None:
         """Puts a new entry at the log's end, stamped with the replicated clock."""
         self._last_now_ms = entry.now_ms = max(self._clock.wall_ms(), self._last_now_ms)
-        self._log.append(self._log.last_index + 1, self.term, kind + entry.SerializeToString())
+        index, command = self._log.last_index + 1, kind + entry.SerializeToString()
+        self._log.append(index, self.term, command)
+        self._note_appended(index, command)
+
+    def _on_membership_changed(self) -> None:
+        if not self.is_leader:
+            return
+        for peer in self._progress.keys() - set(self._peer_ids):
+            del self._progress[peer]
+            self._on_peer_gone(peer)
+        for peer in self._peer_ids:
+            if peer not in self._progress:
+                # Not heard of yet: `heard_s` in the past.
+                self._progress[peer] = Progress(next=self._log.last_index + 1, heard_s=float("-inf"))
+
+    def _on_peer_gone(self, peer: int) -> None:
+        """Further down: what else is under way to a node that belongs to the cluster no more."""
+
+    def _reached_by_quorum(self, own: int, of: Callable[[Progress], int]) -> int:
+        """The highest number that as many voters as decide have reached."""
+        reached = [own if voter == self.node_id else of(self._progress[voter]) for voter in self.membership.voters]
+        reached.sort(reverse=True)
+        return reached[self._quorum - 1]
+
+    def _voters_heard(self, since_s: float, voters: Collection[int]) -> int:
+        """How many of these this leader has heard from since then, itself included."""
+        return sum(
+            voter == self.node_id or (voter in self._progress and self._progress[voter].heard_s > since_s)
+            for voter in voters
+        )
 
     def _heard_from_quorum(self, since_s: float) -> bool:
-        return 1 + sum(progress.heard_s > since_s for progress in self._progress.values()) >= self._quorum
+        return self._voters_heard(since_s, self.membership.voters) >= self._quorum
 
     def _check_quorum(self, now_s: float) -> None:
         if not self._heard_from_quorum(now_s - self._config.leader_fallback_ms / 1000):
@@ -127,9 +162,9 @@ class Replication(Elections):
 
     def _on_append_reply(self, peer: int, term: int, reply: peer_pb2.AppendReply) -> None:
         # An answer to an earlier leadership, this node's own included, says nothing about today's log.
-        if not self.is_leader or term != self.term:
+        progress = self._progress.get(peer)
+        if not self.is_leader or term != self.term or progress is None:
             return
-        progress = self._progress[peer]
         progress.heard_s = self._clock.monotonic()
         progress.answered_round = max(progress.answered_round, reply.round)
         if progress.mode is Mode.SNAPSHOT:
@@ -149,9 +184,7 @@ class Replication(Elections):
 
     def _advance_commit(self) -> bool:
         """Whether more is committed now. The leader counts itself only for what is on its own disk."""
-        durable = [self._log.durable_index, *(progress.match for progress in self._progress.values())]
-        durable.sort(reverse=True)
-        index = durable[self._quorum - 1]
+        index = self._reached_by_quorum(self._log.durable_index, attrgetter("match"))
         # An entry of an earlier term could still be overwritten, however many nodes have it.
         if index <= self.commit_index or self._log.term_at(index) != self.term:
             return False
@@ -161,9 +194,7 @@ class Replication(Elections):
 
     def _confirmed_round(self) -> int:
         """The latest round in which a majority took this node for the leader."""
-        rounds = [self._round, *(progress.answered_round for progress in self._progress.values())]
-        rounds.sort(reverse=True)
-        return rounds[self._quorum - 1]
+        return self._reached_by_quorum(self._round, attrgetter("answered_round"))
 
     def _start_snapshot(self, peer: int, progress: Progress) -> None:
         raise NotImplementedError
@@ -204,6 +235,7 @@ class Replication(Elections):
         if term > self.term or self.leader_id != peer or self._is_candidate:
             self._become_follower(term, peer, "heard from the leader")
         self._leader_heard_s = self._clock.monotonic()
+        self._refused_at = None
         self._pre_votes.clear()
         self._reset_election_deadline()
 
@@ -241,8 +273,10 @@ class Replication(Elections):
                 raise ImpossibleState(f"the leader's entry {conflict} differs from the one committed here")
             logger.info("truncated log", extra={"from_index": conflict, "last_index": log.last_index, "leader": peer})
             log.truncate_from(conflict)
+            self._note_truncated(conflict)
         for index, entry in new:
             log.append(index, entry.term, entry.command, entry.checksum)
+            self._note_appended(index, entry.command)
         return True
 
     def _reply(

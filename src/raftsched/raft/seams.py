@@ -64,6 +64,14 @@ INHERITED = frozenset(
 )
 
 
+class _Nodes(dict[int, PeerNode]):
+    """By number; made when first asked for, since members come and go."""
+
+    def __missing__(self, number: int) -> PeerNode:
+        node = self[number] = PeerNode(number)
+        return node
+
+
 class Seams(SyncObj):  # type: ignore[misc]
     """SyncObj with this project's log and transport, and without any of its own ways to act.
 
@@ -86,7 +94,7 @@ class Seams(SyncObj):  # type: ignore[misc]
 
     def __init__(self, config: RaftConfig, log: RaftLog, transport: PeerTransport) -> None:
         self._log = log
-        self._nodes = {number: PeerNode(number) for number in sorted(config.peers)}
+        self._nodes = _Nodes()
         conf = SyncObjConf(
             autoTick=False,
             raftMinTimeout=config.election_timeout_min_ms / 1000,
@@ -96,11 +104,12 @@ class Seams(SyncObj):  # type: ignore[misc]
             # No journal file of pysyncobj's: it makes an empty one in memory, which is replaced below.
             journalFile=None,
             fullDumpFile=None,
+            # Its own way of changing it is replaced: see membership_changes.py.
             dynamicMembershipChange=False,
             useFork=False,
         )
-        others = [node for number, node in self._nodes.items() if number != config.node_id]
-        super().__init__(self._nodes[config.node_id], others, conf, transport=transport)
+        # The others are set once the membership is known.
+        super().__init__(self._nodes[config.node_id], [], conf, transport=transport)
         self._SyncObj__raftLog = log
         self._SyncObj__raftCurrentTerm = log.term
         self._SyncObj__votedForNodeId = log.vote or None

@@ -30,6 +30,9 @@ class Context:
         self.sessions = self._load_sessions()
         owners = self.writer.get(self.tables.meta, keys.META_SHARD_OWNERS)
         self.shard_owners: tuple[int, ...] = rows.SHARD_OWNERS.unpack(owners) if owners else (0,) * keys.SHARDS
+        membership = self.writer.get(self.tables.meta, keys.META_MEMBERSHIP)
+        # The index of the last entry that held a membership, and what it held: internal.v1.Membership, serialized.
+        self.membership = rows.unpack_membership(membership) if membership is not None else (0, b"")
         # The fencing token of a lease that the command being applied grants, see Machine.apply_entry.
         self.token = 0
         # Of the entry that is being applied.

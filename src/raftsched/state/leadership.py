@@ -1,4 +1,4 @@
-"""What leaders say of the cluster itself: their own arrival, and which node dispatches which shard."""
+"""What leaders say of the cluster itself: their arrival, who is a member, and which node dispatches which shard."""
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
@@ -15,6 +15,12 @@ def apply_leader_started(context: Context, command: command_pb2.LeaderStarted) -
     floor_ms = context.now_ms + command.session_grace_ms
     context.state.session_floor_ms = max(context.state.session_floor_ms, floor_ms)
     return Done()
+
+
+def apply_membership(context: Context, content: bytes) -> None:
+    """Raft acts on it; here it is kept, so that it outlives the log and travels with snapshots."""
+    context.membership = context.index, content
+    context.writer.put(context.tables.meta, keys.META_MEMBERSHIP, rows.pack_membership(context.index, content))
 
 
 def apply_assign_shards(context: Context, command: command_pb2.AssignShards) -> Done:

@@ -23,7 +23,7 @@ from raftsched.state.context import Context
 from raftsched.state.create import apply_create_jobs
 from raftsched.state.dead_letters import apply_replay_dead_letters
 from raftsched.state.fire import apply_fire
-from raftsched.state.leadership import apply_assign_shards, apply_leader_started
+from raftsched.state.leadership import apply_assign_shards, apply_leader_started, apply_membership
 from raftsched.state.lease import apply_lease
 from raftsched.state.results import Effects, Rejected, Result
 from raftsched.state.schedules import apply_extend_ticks
@@ -79,6 +79,8 @@ class Machine:
     sessions: Mapping[int, rows.SessionRow]
     # How many jobs, executions, dead letters… there are.
     counters: rows.StateRow
+    # The index of the last entry that held a membership, and what it held; (0, b"") when there was none.
+    membership: tuple[int, bytes]
 
     def __init__(self, store: Store, *, node_id: int) -> None:
         self._store = store
@@ -105,6 +107,7 @@ class Machine:
         self.ready_by_queue = context.ready.by_queue
         self.shard_owners = context.shard_owners
         self.sessions = context.sessions
+        self.membership = context.membership
 
     # --- changing ---
 
@@ -134,7 +137,7 @@ class Machine:
         return effects
 
     def _decode(self, entry: bytes) -> Sequence[bytes]:
-        """The entry's commands; moves the clock."""
+        """The entry's commands; moves the clock, keeps a membership."""
         if not entry:
             return ()
         try:
@@ -144,6 +147,8 @@ class Machine:
             return ()
         if self._context.now_ms < decoded.now_ms < keys.MAX_MS:
             self._context.now_ms = decoded.now_ms
+        if decoded.membership:
+            apply_membership(self._context, decoded.membership)
         # No leader makes such an entry; what has no token of its own is not carried out.
         self._context.state.unintelligible += max(0, len(decoded.commands) - MAX_COMMANDS)
         return decoded.commands[:MAX_COMMANDS]

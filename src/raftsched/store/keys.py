@@ -238,6 +238,7 @@ META_FORMAT = b"format"
 META_STATE = b"state"
 META_SHARD_OWNERS = b"shard_owners"
 META_STAMPING = b"stamping"
+META_MEMBERSHIP = b"membership"
 
 
 def meta_stamping(schedule: int) -> bytes:

@@ -77,8 +77,21 @@ IDEMPOTENCY = struct.Struct(">16sQI")
 # meta
 _STATE = struct.Struct(">QQQ16sQ12Q")
 SHARD_OWNERS = struct.Struct(">32I")
+# membership: index of its entry u64, serialized internal.v1.Membership
+_MEMBERSHIP = struct.Struct(">Q")
 
 _TEXT = struct.Struct(">H")
+
+
+def pack_membership(index: int, content: bytes) -> bytes:
+    return _MEMBERSHIP.pack(index) + content
+
+
+def unpack_membership(value: bytes) -> tuple[int, bytes]:
+    """Raises StoreCorrupt when it is too short."""
+    if len(value) <= _MEMBERSHIP.size:
+        raise StoreCorrupt("the store's membership row is cut short")
+    return _MEMBERSHIP.unpack_from(value)[0], value[_MEMBERSHIP.size :]
 
 
 @dataclass(slots=True)

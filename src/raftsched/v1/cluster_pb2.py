@@ -26,39 +26,53 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from raftsched.v1 import job_pb2 as raftsched_dot_v1_dot_job__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1araftsched/v1/cluster.proto\x12\x0craftsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16raftsched/v1/job.proto\";\n\x10GetStatusRequest\x12\'\n\x04read\x18\x01 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"\xc2\x04\n\x11GetStatusResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\r\x12\x12\n\nhas_quorum\x18\x03 \x01(\x08\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x17\n\x0f\x66irst_log_index\x18\x07 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x08 \x01(\t\x12\x34\n\x10replicated_clock\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x05nodes\x18\x0b \x03(\x0b\x32\x12.raftsched.v1.Node\x12\x14\n\x0cshard_owners\x18\x0c \x03(\r\x12#\n\x06queues\x18\r \x03(\x0b\x32\x13.raftsched.v1.Queue\x12%\n\x07workers\x18\x0e \x03(\x0b\x32\x14.raftsched.v1.Worker\x12\x0c\n\x04jobs\x18\x0f \x01(\x04\x12\x12\n\nexecutions\x18\x10 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x11 \x01(\x04\x12\x33\n\x0foldest_due_time\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06health\x18\x13 \x01(\x0e\x32\x18.raftsched.v1.NodeHealth\x12\x12\n\ncluster_id\x18\x14 \x01(\t\x12\x1a\n\x12time_zone_database\x18\x15 \x01(\t\"K\n\x04Node\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\x12\x13\n\x0bmatch_index\x18\x04 \x01(\x04\"5\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x04\x12\x0f\n\x07workers\x18\x03 \x01(\r\"x\n\x06Worker\x12\x0f\n\x07session\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x0e\n\x06leased\x18\x04 \x01(\x04\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x1a\n\x18StartVerificationRequest\"*\n\x19StartVerificationResponse\x12\r\n\x05index\x18\x01 \x01(\x04\"\x18\n\x16GetVerificationRequest\"\xe8\x01\n\x17GetVerificationResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\r\n\x05index\x18\x02 \x01(\x04\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.raftsched.v1.VerificationState\x12\x14\n\x0c\x63ontent_hash\x18\x04 \x01(\t\x12\x12\n\nstate_rows\x18\x05 \x01(\x04\x12\x13\n\x0blog_entries\x18\x06 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x03\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12\x0c\n\x04same\x18\t \x03(\r\x12\r\n\x05other\x18\n \x03(\r\"\x0f\n\rBackupRequest\"\x1e\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c*\x91\x01\n\nNodeHealth\x12\x1b\n\x17NODE_HEALTH_UNSPECIFIED\x10\x00\x12\x17\n\x13NODE_HEALTH_SERVING\x10\x01\x12\x19\n\x15NODE_HEALTH_NO_QUORUM\x10\x02\x12\x18\n\x14NODE_HEALTH_DRAINING\x10\x03\x12\x18\n\x14NODE_HEALTH_DIVERGED\x10\x04*\xf4\x01\n\x11VerificationState\x12\"\n\x1eVERIFICATION_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aVERIFICATION_STATE_RUNNING\x10\x01\x12\x1c\n\x18VERIFICATION_STATE_ALONE\x10\x02\x12\x1b\n\x17VERIFICATION_STATE_SAME\x10\x03\x12\x1e\n\x1aVERIFICATION_STATE_DIFFERS\x10\x04\x12\x1e\n\x1aVERIFICATION_STATE_DAMAGED\x10\x05\x12 \n\x1cVERIFICATION_STATE_CANCELLED\x10\x06\x32\xeb\x02\n\x0e\x43lusterService\x12L\n\tGetStatus\x12\x1e.raftsched.v1.GetStatusRequest\x1a\x1f.raftsched.v1.GetStatusResponse\x12\x64\n\x11StartVerification\x12&.raftsched.v1.StartVerificationRequest\x1a\'.raftsched.v1.StartVerificationResponse\x12^\n\x0fGetVerification\x12$.raftsched.v1.GetVerificationRequest\x1a%.raftsched.v1.GetVerificationResponse\x12\x45\n\x06\x42\x61\x63kup\x12\x1b.raftsched.v1.BackupRequest\x1a\x1c.raftsched.v1.BackupResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1araftsched/v1/cluster.proto\x12\x0craftsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16raftsched/v1/job.proto\";\n\x10GetStatusRequest\x12\'\n\x04read\x18\x01 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"\xc2\x04\n\x11GetStatusResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0e\n\x06leader\x18\x02 \x01(\r\x12\x12\n\nhas_quorum\x18\x03 \x01(\x08\x12\x0c\n\x04term\x18\x04 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x05 \x01(\x04\x12\x15\n\rapplied_index\x18\x06 \x01(\x04\x12\x17\n\x0f\x66irst_log_index\x18\x07 \x01(\x04\x12\x14\n\x0cstate_digest\x18\x08 \x01(\t\x12\x34\n\x10replicated_clock\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07version\x18\n \x01(\t\x12!\n\x05nodes\x18\x0b \x03(\x0b\x32\x12.raftsched.v1.Node\x12\x14\n\x0cshard_owners\x18\x0c \x03(\r\x12#\n\x06queues\x18\r \x03(\x0b\x32\x13.raftsched.v1.Queue\x12%\n\x07workers\x18\x0e \x03(\x0b\x32\x14.raftsched.v1.Worker\x12\x0c\n\x04jobs\x18\x0f \x01(\x04\x12\x12\n\nexecutions\x18\x10 \x01(\x04\x12\x14\n\x0c\x64\x65\x61\x64_letters\x18\x11 \x01(\x04\x12\x33\n\x0foldest_due_time\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06health\x18\x13 \x01(\x0e\x32\x18.raftsched.v1.NodeHealth\x12\x12\n\ncluster_id\x18\x14 \x01(\t\x12\x1a\n\x12time_zone_database\x18\x15 \x01(\t\"q\n\x04Node\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\x12\x13\n\x0bmatch_index\x18\x04 \x01(\x04\x12$\n\x04role\x18\x05 \x01(\x0e\x32\x16.raftsched.v1.NodeRole\"5\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x04\x12\x0f\n\x07workers\x18\x03 \x01(\r\"x\n\x06Worker\x12\x0f\n\x07session\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x0e\n\x06leased\x18\x04 \x01(\x04\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x1a\n\x18StartVerificationRequest\"*\n\x19StartVerificationResponse\x12\r\n\x05index\x18\x01 \x01(\x04\"\x18\n\x16GetVerificationRequest\"\xe8\x01\n\x17GetVerificationResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\r\n\x05index\x18\x02 \x01(\x04\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.raftsched.v1.VerificationState\x12\x14\n\x0c\x63ontent_hash\x18\x04 \x01(\t\x12\x12\n\nstate_rows\x18\x05 \x01(\x04\x12\x13\n\x0blog_entries\x18\x06 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x03\x12\x0f\n\x07problem\x18\x08 \x01(\t\x12\x0c\n\x04same\x18\t \x03(\r\x12\r\n\x05other\x18\n \x03(\r\"\x0f\n\rBackupRequest\"\x1e\n\x0e\x42\x61\x63kupResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"-\n\x0e\x41\x64\x64NodeRequest\x12\n\n\x02id\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"4\n\x0f\x41\x64\x64NodeResponse\x12!\n\x05nodes\x18\x01 \x03(\x0b\x32\x12.raftsched.v1.Node\"\x1f\n\x11RemoveNodeRequest\x12\n\n\x02id\x18\x01 \x01(\r\"7\n\x12RemoveNodeResponse\x12!\n\x05nodes\x18\x01 \x03(\x0b\x32\x12.raftsched.v1.Node\"\'\n\x19TransferLeadershipRequest\x12\n\n\x02to\x18\x01 \x01(\r\",\n\x1aTransferLeadershipResponse\x12\x0e\n\x06leader\x18\x01 \x01(\r*\xaf\x01\n\nNodeHealth\x12\x1b\n\x17NODE_HEALTH_UNSPECIFIED\x10\x00\x12\x17\n\x13NODE_HEALTH_SERVING\x10\x01\x12\x19\n\x15NODE_HEALTH_NO_QUORUM\x10\x02\x12\x18\n\x14NODE_HEALTH_DRAINING\x10\x03\x12\x18\n\x14NODE_HEALTH_DIVERGED\x10\x04\x12\x1c\n\x18NODE_HEALTH_NOT_A_MEMBER\x10\x05*Q\n\x08NodeRole\x12\x19\n\x15NODE_ROLE_UNSPECIFIED\x10\x00\x12\x13\n\x0fNODE_ROLE_VOTER\x10\x01\x12\x15\n\x11NODE_ROLE_LEARNER\x10\x02*\xf4\x01\n\x11VerificationState\x12\"\n\x1eVERIFICATION_STATE_UNSPECIFIED\x10\x00\x12\x1e\n\x1aVERIFICATION_STATE_RUNNING\x10\x01\x12\x1c\n\x18VERIFICATION_STATE_ALONE\x10\x02\x12\x1b\n\x17VERIFICATION_STATE_SAME\x10\x03\x12\x1e\n\x1aVERIFICATION_STATE_DIFFERS\x10\x04\x12\x1e\n\x1aVERIFICATION_STATE_DAMAGED\x10\x05\x12 \n\x1cVERIFICATION_STATE_CANCELLED\x10\x06\x32\xed\x04\n\x0e\x43lusterService\x12L\n\tGetStatus\x12\x1e.raftsched.v1.GetStatusRequest\x1a\x1f.raftsched.v1.GetStatusResponse\x12\x64\n\x11StartVerification\x12&.raftsched.v1.StartVerificationRequest\x1a\'.raftsched.v1.StartVerificationResponse\x12^\n\x0fGetVerification\x12$.raftsched.v1.GetVerificationRequest\x1a%.raftsched.v1.GetVerificationResponse\x12\x45\n\x06\x42\x61\x63kup\x12\x1b.raftsched.v1.BackupRequest\x1a\x1c.raftsched.v1.BackupResponse0\x01\x12\x46\n\x07\x41\x64\x64Node\x12\x1c.raftsched.v1.AddNodeRequest\x1a\x1d.raftsched.v1.AddNodeResponse\x12O\n\nRemoveNode\x12\x1f.raftsched.v1.RemoveNodeRequest\x1a .raftsched.v1.RemoveNodeResponse\x12g\n\x12TransferLeadership\x12\'.raftsched.v1.TransferLeadershipRequest\x1a(.raftsched.v1.TransferLeadershipResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.v1.cluster_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODEHEALTH']._serialized_start=1380
-  _globals['_NODEHEALTH']._serialized_end=1525
-  _globals['_VERIFICATIONSTATE']._serialized_start=1528
-  _globals['_VERIFICATIONSTATE']._serialized_end=1772
+  _globals['_NODEHEALTH']._serialized_start=1696
+  _globals['_NODEHEALTH']._serialized_end=1871
+  _globals['_NODEROLE']._serialized_start=1873
+  _globals['_NODEROLE']._serialized_end=1954
+  _globals['_VERIFICATIONSTATE']._serialized_start=1957
+  _globals['_VERIFICATIONSTATE']._serialized_end=2201
   _globals['_GETSTATUSREQUEST']._serialized_start=101
   _globals['_GETSTATUSREQUEST']._serialized_end=160
   _globals['_GETSTATUSRESPONSE']._serialized_start=163
   _globals['_GETSTATUSRESPONSE']._serialized_end=741
   _globals['_NODE']._serialized_start=743
-  _globals['_NODE']._serialized_end=818
-  _globals['_QUEUE']._serialized_start=820
-  _globals['_QUEUE']._serialized_end=873
-  _globals['_WORKER']._serialized_start=875
-  _globals['_WORKER']._serialized_end=995
-  _globals['_STARTVERIFICATIONREQUEST']._serialized_start=997
-  _globals['_STARTVERIFICATIONREQUEST']._serialized_end=1023
-  _globals['_STARTVERIFICATIONRESPONSE']._serialized_start=1025
-  _globals['_STARTVERIFICATIONRESPONSE']._serialized_end=1067
-  _globals['_GETVERIFICATIONREQUEST']._serialized_start=1069
-  _globals['_GETVERIFICATIONREQUEST']._serialized_end=1093
-  _globals['_GETVERIFICATIONRESPONSE']._serialized_start=1096
-  _globals['_GETVERIFICATIONRESPONSE']._serialized_end=1328
-  _globals['_BACKUPREQUEST']._serialized_start=1330
-  _globals['_BACKUPREQUEST']._serialized_end=1345
-  _globals['_BACKUPRESPONSE']._serialized_start=1347
-  _globals['_BACKUPRESPONSE']._serialized_end=1377
-  _globals['_CLUSTERSERVICE']._serialized_start=1775
-  _globals['_CLUSTERSERVICE']._serialized_end=2138
+  _globals['_NODE']._serialized_end=856
+  _globals['_QUEUE']._serialized_start=858
+  _globals['_QUEUE']._serialized_end=911
+  _globals['_WORKER']._serialized_start=913
+  _globals['_WORKER']._serialized_end=1033
+  _globals['_STARTVERIFICATIONREQUEST']._serialized_start=1035
+  _globals['_STARTVERIFICATIONREQUEST']._serialized_end=1061
+  _globals['_STARTVERIFICATIONRESPONSE']._serialized_start=1063
+  _globals['_STARTVERIFICATIONRESPONSE']._serialized_end=1105
+  _globals['_GETVERIFICATIONREQUEST']._serialized_start=1107
+  _globals['_GETVERIFICATIONREQUEST']._serialized_end=1131
+  _globals['_GETVERIFICATIONRESPONSE']._serialized_start=1134
+  _globals['_GETVERIFICATIONRESPONSE']._serialized_end=1366
+  _globals['_BACKUPREQUEST']._serialized_start=1368
+  _globals['_BACKUPREQUEST']._serialized_end=1383
+  _globals['_BACKUPRESPONSE']._serialized_start=1385
+  _globals['_BACKUPRESPONSE']._serialized_end=1415
+  _globals['_ADDNODEREQUEST']._serialized_start=1417
+  _globals['_ADDNODEREQUEST']._serialized_end=1462
+  _globals['_ADDNODERESPONSE']._serialized_start=1464
+  _globals['_ADDNODERESPONSE']._serialized_end=1516
+  _globals['_REMOVENODEREQUEST']._serialized_start=1518
+  _globals['_REMOVENODEREQUEST']._serialized_end=1549
+  _globals['_REMOVENODERESPONSE']._serialized_start=1551
+  _globals['_REMOVENODERESPONSE']._serialized_end=1606
+  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_start=1608
+  _globals['_TRANSFERLEADERSHIPREQUEST']._serialized_end=1647
+  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_start=1649
+  _globals['_TRANSFERLEADERSHIPRESPONSE']._serialized_end=1693
+  _globals['_CLUSTERSERVICE']._serialized_start=2204
+  _globals['_CLUSTERSERVICE']._serialized_end=2825
 # @@protoc_insertion_point(module_scope)

@@ -18,6 +18,13 @@ class NodeHealth(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NODE_HEALTH_NO_QUORUM: _ClassVar[NodeHealth]
     NODE_HEALTH_DRAINING: _ClassVar[NodeHealth]
     NODE_HEALTH_DIVERGED: _ClassVar[NodeHealth]
+    NODE_HEALTH_NOT_A_MEMBER: _ClassVar[NodeHealth]
+
+class NodeRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_ROLE_UNSPECIFIED: _ClassVar[NodeRole]
+    NODE_ROLE_VOTER: _ClassVar[NodeRole]
+    NODE_ROLE_LEARNER: _ClassVar[NodeRole]
 
 class VerificationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -33,6 +40,10 @@ NODE_HEALTH_SERVING: NodeHealth
 NODE_HEALTH_NO_QUORUM: NodeHealth
 NODE_HEALTH_DRAINING: NodeHealth
 NODE_HEALTH_DIVERGED: NodeHealth
+NODE_HEALTH_NOT_A_MEMBER: NodeHealth
+NODE_ROLE_UNSPECIFIED: NodeRole
+NODE_ROLE_VOTER: NodeRole
+NODE_ROLE_LEARNER: NodeRole
 VERIFICATION_STATE_UNSPECIFIED: VerificationState
 VERIFICATION_STATE_RUNNING: VerificationState
 VERIFICATION_STATE_ALONE: VerificationState
@@ -94,16 +105,18 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., leader: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., first_log_index: _Optional[int] = ..., state_digest: _Optional[str] = ..., replicated_clock: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., shard_owners: _Optional[_Iterable[int]] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., jobs: _Optional[int] = ..., executions: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., health: _Optional[_Union[NodeHealth, str]] = ..., cluster_id: _Optional[str] = ..., time_zone_database: _Optional[str] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("id", "address", "connected", "match_index")
+    __slots__ = ("id", "address", "connected", "match_index", "role")
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_FIELD_NUMBER: _ClassVar[int]
     MATCH_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
     id: int
     address: str
     connected: bool
     match_index: int
-    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., connected: _Optional[bool] = ..., match_index: _Optional[int] = ...) -> None: ...
+    role: NodeRole
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., connected: _Optional[bool] = ..., match_index: _Optional[int] = ..., role: _Optional[_Union[NodeRole, str]] = ...) -> None: ...
 
 class Queue(_message.Message):
     __slots__ = ("name", "ready", "workers")
@@ -176,3 +189,41 @@ class BackupResponse(_message.Message):
     DATA_FIELD_NUMBER: _ClassVar[int]
     data: bytes
     def __init__(self, data: _Optional[bytes] = ...) -> None: ...
+
+class AddNodeRequest(_message.Message):
+    __slots__ = ("id", "address")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    address: str
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class AddNodeResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class RemoveNodeRequest(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    def __init__(self, id: _Optional[int] = ...) -> None: ...
+
+class RemoveNodeResponse(_message.Message):
+    __slots__ = ("nodes",)
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedCompositeFieldContainer[Node]
+    def __init__(self, nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ...) -> None: ...
+
+class TransferLeadershipRequest(_message.Message):
+    __slots__ = ("to",)
+    TO_FIELD_NUMBER: _ClassVar[int]
+    to: int
+    def __init__(self, to: _Optional[int] = ...) -> None: ...
+
+class TransferLeadershipResponse(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: int
+    def __init__(self, leader: _Optional[int] = ...) -> None: ...

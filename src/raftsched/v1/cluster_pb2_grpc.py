@@ -54,6 +54,21 @@ class ClusterServiceStub:
                 request_serializer=raftsched_dot_v1_dot_cluster__pb2.BackupRequest.SerializeToString,
                 response_deserializer=raftsched_dot_v1_dot_cluster__pb2.BackupResponse.FromString,
                 _registered_method=True)
+        self.AddNode = channel.unary_unary(
+                '/raftsched.v1.ClusterService/AddNode',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.AddNodeRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.AddNodeResponse.FromString,
+                _registered_method=True)
+        self.RemoveNode = channel.unary_unary(
+                '/raftsched.v1.ClusterService/RemoveNode',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.RemoveNodeRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.RemoveNodeResponse.FromString,
+                _registered_method=True)
+        self.TransferLeadership = channel.unary_unary(
+                '/raftsched.v1.ClusterService/TransferLeadership',
+                request_serializer=raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.FromString,
+                _registered_method=True)
 
 
 class ClusterServiceServicer:
@@ -87,6 +102,28 @@ class ClusterServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddNode(self, request, context):
+        """Adds a node, which learns the whole state before it votes. Any node takes the call. Returns once a majority has it
+        that the node belongs to the cluster; the leader lets it vote by itself, see Node.role.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveNode(self, request, context):
+        """Removes a node; one that leads hands leadership over first. A node that is no member is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransferLeadership(self, request, context):
+        """Has another node lead.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ClusterServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +146,21 @@ def add_ClusterServiceServicer_to_server(servicer, server):
                     servicer.Backup,
                     request_deserializer=raftsched_dot_v1_dot_cluster__pb2.BackupRequest.FromString,
                     response_serializer=raftsched_dot_v1_dot_cluster__pb2.BackupResponse.SerializeToString,
+            ),
+            'AddNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddNode,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.AddNodeRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.AddNodeResponse.SerializeToString,
+            ),
+            'RemoveNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveNode,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.RemoveNodeRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.RemoveNodeResponse.SerializeToString,
+            ),
+            'TransferLeadership': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransferLeadership,
+                    request_deserializer=raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +271,87 @@ class ClusterService:
             '/raftsched.v1.ClusterService/Backup',
             raftsched_dot_v1_dot_cluster__pb2.BackupRequest.SerializeToString,
             raftsched_dot_v1_dot_cluster__pb2.BackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/AddNode',
+            raftsched_dot_v1_dot_cluster__pb2.AddNodeRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.AddNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/RemoveNode',
+            raftsched_dot_v1_dot_cluster__pb2.RemoveNodeRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.RemoveNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransferLeadership(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ClusterService/TransferLeadership',
+            raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipRequest.SerializeToString,
+            raftsched_dot_v1_dot_cluster__pb2.TransferLeadershipResponse.FromString,
             options,
             channel_credentials,
             insecure,

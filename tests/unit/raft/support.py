@@ -100,6 +100,7 @@ class ChainMachine:
         self.now_ms = state.get("now_ms", 0)
         self.chain = state.get("chain", "")
         self.count = state.get("count", 0)
+        self.membership = state.get("membership_index", 0), bytes.fromhex(state.get("membership", ""))
         self.committed_index = self.applied_index
 
     def _dump(self) -> str:
@@ -110,6 +111,8 @@ class ChainMachine:
                 "now_ms": self.now_ms,
                 "chain": self.chain,
                 "count": self.count,
+                "membership_index": self.membership[0],
+                "membership": self.membership[1].hex(),
             }
         )
 
@@ -123,6 +126,8 @@ class ChainMachine:
             content = command_pb2.Entry.FromString(entry)
             assert content.now_ms >= self.now_ms, "the replicated clock went back"
             self.now_ms = content.now_ms
+            if content.membership:
+                self.membership = index, content.membership
             self.commands += content.commands
             self.count += len(content.commands)
             self.dirty_ops += len(content.commands)

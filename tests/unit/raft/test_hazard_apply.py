@@ -110,7 +110,8 @@ def test_a_read_on_a_deposed_leader_goes_on_with_the_next_one(tmp_path: Path) ->
     answers: list[int | None] = []
     solo.replica.read_barrier(answers.append)
     solo.tick()
-    solo.append(source=3, term=2, prev=1, prev_term=1, entries=[(2, B)], commit=2)
+    later = entry(b"b", now_ms=solo.clock.wall_ms())
+    solo.append(source=3, term=2, prev=1, prev_term=1, entries=[(2, later)], commit=2)
     (question,) = solo.transport.take(to=3, body="read_request")
     solo.receive(3, read_reply=peer_pb2.ReadReply(id=question.read_request.id, index=2))
     solo.settle()

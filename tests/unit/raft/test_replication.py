@@ -169,9 +169,11 @@ def test_entries_of_a_large_log_come_from_disk_for_one_that_was_away(tmp_path: P
     solo.close()
 
 
-def test_messages_of_strangers_and_of_peers_roles_do_not_matter(tmp_path: Path) -> None:
+def test_answers_of_strangers_and_of_peers_to_nothing_do_not_matter(tmp_path: Path) -> None:
     solo = Solo(tmp_path)
-    solo.receive(9, term=99, append=peer_pb2.AppendEntries(commit_index=5))
+    solo.receive(9, term=99, append_reply=peer_pb2.AppendReply(success=True, match_index=7))
+    solo.receive(9, term=99, vote_reply=peer_pb2.VoteReply(for_term=99, granted=True, joined=True))
+    solo.receive(9, term=99, forward=peer_pb2.Forward(commands=[b"x"], ops=[1]))
     solo.receive(2, term=99, timeout_now=peer_pb2.TimeoutNow())
     solo.receive(2, term=1, append_reply=peer_pb2.AppendReply(success=True, match_index=7))
     solo.receive(2, read_reply=peer_pb2.ReadReply(id=3, index=9))

@@ -7,12 +7,30 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Entry(_message.Message):
-    __slots__ = ("now_ms", "commands")
+    __slots__ = ("now_ms", "commands", "membership")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_FIELD_NUMBER: _ClassVar[int]
     now_ms: int
     commands: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, now_ms: _Optional[int] = ..., commands: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    membership: bytes
+    def __init__(self, now_ms: _Optional[int] = ..., commands: _Optional[_Iterable[bytes]] = ..., membership: _Optional[bytes] = ...) -> None: ...
+
+class Membership(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("node", "address", "voter")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    address: str
+    voter: bool
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., voter: _Optional[bool] = ...) -> None: ...
 
 class Command(_message.Message):
     __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n raftsched/internal/v1/peer.proto\x12\x15raftsched.internal.v1\"\xe0\x05\n\x0bPeerMessage\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12-\n\x05hello\x18\x02 \x01(\x0b\x32\x1c.raftsched.internal.v1.HelloH\x00\x12\x31\n\x07welcome\x18\x03 \x01(\x0b\x32\x1e.raftsched.internal.v1.WelcomeH\x00\x12\x10\n\x06report\x18\x04 \x01(\x0cH\x00\x12\x36\n\x06\x61ppend\x18\n \x01(\x0b\x32$.raftsched.internal.v1.AppendEntriesH\x00\x12:\n\x0c\x61ppend_reply\x18\x0b \x01(\x0b\x32\".raftsched.internal.v1.AppendReplyH\x00\x12:\n\x0cvote_request\x18\x0c \x01(\x0b\x32\".raftsched.internal.v1.VoteRequestH\x00\x12\x36\n\nvote_reply\x18\r \x01(\x0b\x32 .raftsched.internal.v1.VoteReplyH\x00\x12\x38\n\x0btimeout_now\x18\x0e \x01(\x0b\x32!.raftsched.internal.v1.TimeoutNowH\x00\x12\x31\n\x07\x66orward\x18\x14 \x01(\x0b\x32\x1e.raftsched.internal.v1.ForwardH\x00\x12:\n\x0cread_request\x18\x15 \x01(\x0b\x32\".raftsched.internal.v1.ReadRequestH\x00\x12\x36\n\nread_reply\x18\x16 \x01(\x0b\x32 .raftsched.internal.v1.ReadReplyH\x00\x12>\n\x0esnapshot_chunk\x18\x1e \x01(\x0b\x32$.raftsched.internal.v1.SnapshotChunkH\x00\x12>\n\x0esnapshot_reply\x18\x1f \x01(\x0b\x32$.raftsched.internal.v1.SnapshotReplyH\x00\x42\x06\n\x04\x62ody\"2\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\r\"\x17\n\x07Welcome\x12\x0c\n\x04node\x18\x01 \x01(\r\"\x9d\x01\n\rAppendEntries\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1f.raftsched.internal.v1.LogEntry\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x0e\n\x06notice\x18\x06 \x01(\x08\";\n\x08LogEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\x0c\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\x07\"\x96\x01\n\x0b\x41ppendReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x13\n\x0bmatch_index\x18\x02 \x01(\x04\x12\x12\n\nhint_index\x18\x03 \x01(\x04\x12\x12\n\nlast_index\x18\x04 \x01(\x04\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x16\n\x0eneeds_snapshot\x18\x06 \x01(\x08\x12\x12\n\nprev_index\x18\x07 \x01(\x04\"j\n\x0bVoteRequest\x12\x10\n\x08pre_vote\x18\x01 \x01(\x08\x12\x10\n\x08\x66or_term\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x11\n\tlast_term\x18\x04 \x01(\x04\x12\x10\n\x08transfer\x18\x05 \x01(\x08\"P\n\tVoteReply\x12\x10\n\x08pre_vote\x18\x01 \x01(\x08\x12\x10\n\x08\x66or_term\x18\x02 \x01(\x04\x12\x0f\n\x07granted\x18\x03 \x01(\x08\x12\x0e\n\x06joined\x18\x04 \x01(\x08\"\x0c\n\nTimeoutNow\"(\n\x07\x46orward\x12\x10\n\x08\x63ommands\x18\x01 \x03(\x0c\x12\x0b\n\x03ops\x18\x02 \x03(\r\"\x19\n\x0bReadRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"&\n\tReadReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\"\x80\x01\n\rSnapshotChunk\x12\x10\n\x08transfer\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x12\n\nindex_term\x18\x03 \x01(\x04\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x12\x0e\n\x06offset\x18\x06 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x07 \x01(\x0c\"m\n\rSnapshotReply\x12\x10\n\x08transfer\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0e\n\x06rewind\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x08\x12\x17\n\x0finstalled_index\x18\x05 \x01(\x04\x32\x65\n\x0bPeerService\x12V\n\x08\x45xchange\x12\".raftsched.internal.v1.PeerMessage\x1a\".raftsched.internal.v1.PeerMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n raftsched/internal/v1/peer.proto\x12\x15raftsched.internal.v1\"\xdc\x06\n\x0bPeerMessage\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12-\n\x05hello\x18\x02 \x01(\x0b\x32\x1c.raftsched.internal.v1.HelloH\x00\x12\x31\n\x07welcome\x18\x03 \x01(\x0b\x32\x1e.raftsched.internal.v1.WelcomeH\x00\x12\x10\n\x06report\x18\x04 \x01(\x0cH\x00\x12\x36\n\x06\x61ppend\x18\n \x01(\x0b\x32$.raftsched.internal.v1.AppendEntriesH\x00\x12:\n\x0c\x61ppend_reply\x18\x0b \x01(\x0b\x32\".raftsched.internal.v1.AppendReplyH\x00\x12:\n\x0cvote_request\x18\x0c \x01(\x0b\x32\".raftsched.internal.v1.VoteRequestH\x00\x12\x36\n\nvote_reply\x18\r \x01(\x0b\x32 .raftsched.internal.v1.VoteReplyH\x00\x12\x38\n\x0btimeout_now\x18\x0e \x01(\x0b\x32!.raftsched.internal.v1.TimeoutNowH\x00\x12\x31\n\x07\x66orward\x18\x14 \x01(\x0b\x32\x1e.raftsched.internal.v1.ForwardH\x00\x12:\n\x0cread_request\x18\x15 \x01(\x0b\x32\".raftsched.internal.v1.ReadRequestH\x00\x12\x36\n\nread_reply\x18\x16 \x01(\x0b\x32 .raftsched.internal.v1.ReadReplyH\x00\x12>\n\x0e\x63hange_request\x18\x17 \x01(\x0b\x32$.raftsched.internal.v1.ChangeRequestH\x00\x12:\n\x0c\x63hange_reply\x18\x18 \x01(\x0b\x32\".raftsched.internal.v1.ChangeReplyH\x00\x12>\n\x0esnapshot_chunk\x18\x1e \x01(\x0b\x32$.raftsched.internal.v1.SnapshotChunkH\x00\x12>\n\x0esnapshot_reply\x18\x1f \x01(\x0b\x32$.raftsched.internal.v1.SnapshotReplyH\x00\x42\x06\n\x04\x62ody\"]\n\x05Hello\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\n\n\x02to\x18\x03 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x18\n\x10membership_index\x18\x05 \x01(\x04\"\x17\n\x07Welcome\x12\x0c\n\x04node\x18\x01 \x01(\r\"\x9d\x01\n\rAppendEntries\x12\x12\n\nprev_index\x18\x01 \x01(\x04\x12\x11\n\tprev_term\x18\x02 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x03 \x01(\x04\x12\x30\n\x07\x65ntries\x18\x04 \x03(\x0b\x32\x1f.raftsched.internal.v1.LogEntry\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x0e\n\x06notice\x18\x06 \x01(\x08\";\n\x08LogEntry\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07\x63ommand\x18\x02 \x01(\x0c\x12\x10\n\x08\x63hecksum\x18\x03 \x01(\x07\"\x96\x01\n\x0b\x41ppendReply\x12\x0f\n\x07success\x18\x01 \x01(\x08\x12\x13\n\x0bmatch_index\x18\x02 \x01(\x04\x12\x12\n\nhint_index\x18\x03 \x01(\x04\x12\x12\n\nlast_index\x18\x04 \x01(\x04\x12\r\n\x05round\x18\x05 \x01(\x04\x12\x16\n\x0eneeds_snapshot\x18\x06 \x01(\x08\x12\x12\n\nprev_index\x18\x07 \x01(\x04\"j\n\x0bVoteRequest\x12\x10\n\x08pre_vote\x18\x01 \x01(\x08\x12\x10\n\x08\x66or_term\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x11\n\tlast_term\x18\x04 \x01(\x04\x12\x10\n\x08transfer\x18\x05 \x01(\x08\"P\n\tVoteReply\x12\x10\n\x08pre_vote\x18\x01 \x01(\x08\x12\x10\n\x08\x66or_term\x18\x02 \x01(\x04\x12\x0f\n\x07granted\x18\x03 \x01(\x08\x12\x0e\n\x06joined\x18\x04 \x01(\x08\"\x0c\n\nTimeoutNow\"(\n\x07\x46orward\x12\x10\n\x08\x63ommands\x18\x01 \x03(\x0c\x12\x0b\n\x03ops\x18\x02 \x03(\r\"\x19\n\x0bReadRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"&\n\tReadReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\"|\n\rChangeRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12/\n\x03\x61\x64\x64\x18\x02 \x01(\x0b\x32 .raftsched.internal.v1.AddMemberH\x00\x12\x10\n\x06remove\x18\x03 \x01(\rH\x00\x12\x12\n\x08transfer\x18\x04 \x01(\rH\x00\x42\x08\n\x06\x63hange\"*\n\tAddMember\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"I\n\x0b\x43hangeReply\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"\x80\x01\n\rSnapshotChunk\x12\x10\n\x08transfer\x18\x01 \x01(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\x12\x12\n\nindex_term\x18\x03 \x01(\x04\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x12\x0e\n\x06offset\x18\x06 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x07 \x01(\x0c\"m\n\rSnapshotReply\x12\x10\n\x08transfer\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x0e\n\x06rewind\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x61maged\x18\x04 \x01(\x08\x12\x17\n\x0finstalled_index\x18\x05 \x01(\x04\x32\x65\n\x0bPeerService\x12V\n\x08\x45xchange\x12\".raftsched.internal.v1.PeerMessage\x1a\".raftsched.internal.v1.PeerMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,33 +32,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.internal.v1.peer_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PEERMESSAGE']._serialized_start=60
-  _globals['_PEERMESSAGE']._serialized_end=796
-  _globals['_HELLO']._serialized_start=798
-  _globals['_HELLO']._serialized_end=848
-  _globals['_WELCOME']._serialized_start=850
-  _globals['_WELCOME']._serialized_end=873
-  _globals['_APPENDENTRIES']._serialized_start=876
-  _globals['_APPENDENTRIES']._serialized_end=1033
-  _globals['_LOGENTRY']._serialized_start=1035
-  _globals['_LOGENTRY']._serialized_end=1094
-  _globals['_APPENDREPLY']._serialized_start=1097
-  _globals['_APPENDREPLY']._serialized_end=1247
-  _globals['_VOTEREQUEST']._serialized_start=1249
-  _globals['_VOTEREQUEST']._serialized_end=1355
-  _globals['_VOTEREPLY']._serialized_start=1357
-  _globals['_VOTEREPLY']._serialized_end=1437
-  _globals['_TIMEOUTNOW']._serialized_start=1439
-  _globals['_TIMEOUTNOW']._serialized_end=1451
-  _globals['_FORWARD']._serialized_start=1453
-  _globals['_FORWARD']._serialized_end=1493
-  _globals['_READREQUEST']._serialized_start=1495
-  _globals['_READREQUEST']._serialized_end=1520
-  _globals['_READREPLY']._serialized_start=1522
-  _globals['_READREPLY']._serialized_end=1560
-  _globals['_SNAPSHOTCHUNK']._serialized_start=1563
-  _globals['_SNAPSHOTCHUNK']._serialized_end=1691
-  _globals['_SNAPSHOTREPLY']._serialized_start=1693
-  _globals['_SNAPSHOTREPLY']._serialized_end=1802
-  _globals['_PEERSERVICE']._serialized_start=1804
-  _globals['_PEERSERVICE']._serialized_end=1905
+  _globals['_PEERMESSAGE']._serialized_end=920
+  _globals['_HELLO']._serialized_start=922
+  _globals['_HELLO']._serialized_end=1015
+  _globals['_WELCOME']._serialized_start=1017
+  _globals['_WELCOME']._serialized_end=1040
+  _globals['_APPENDENTRIES']._serialized_start=1043
+  _globals['_APPENDENTRIES']._serialized_end=1200
+  _globals['_LOGENTRY']._serialized_start=1202
+  _globals['_LOGENTRY']._serialized_end=1261
+  _globals['_APPENDREPLY']._serialized_start=1264
+  _globals['_APPENDREPLY']._serialized_end=1414
+  _globals['_VOTEREQUEST']._serialized_start=1416
+  _globals['_VOTEREQUEST']._serialized_end=1522
+  _globals['_VOTEREPLY']._serialized_start=1524
+  _globals['_VOTEREPLY']._serialized_end=1604
+  _globals['_TIMEOUTNOW']._serialized_start=1606
+  _globals['_TIMEOUTNOW']._serialized_end=1618
+  _globals['_FORWARD']._serialized_start=1620
+  _globals['_FORWARD']._serialized_end=1660
+  _globals['_READREQUEST']._serialized_start=1662
+  _globals['_READREQUEST']._serialized_end=1687
+  _globals['_READREPLY']._serialized_start=1689
+  _globals['_READREPLY']._serialized_end=1727
+  _globals['_CHANGEREQUEST']._serialized_start=1729
+  _globals['_CHANGEREQUEST']._serialized_end=1853
+  _globals['_ADDMEMBER']._serialized_start=1855
+  _globals['_ADDMEMBER']._serialized_end=1897
+  _globals['_CHANGEREPLY']._serialized_start=1899
+  _globals['_CHANGEREPLY']._serialized_end=1972
+  _globals['_SNAPSHOTCHUNK']._serialized_start=1975
+  _globals['_SNAPSHOTCHUNK']._serialized_end=2103
+  _globals['_SNAPSHOTREPLY']._serialized_start=2105
+  _globals['_SNAPSHOTREPLY']._serialized_end=2214
+  _globals['_PEERSERVICE']._serialized_start=2216
+  _globals['_PEERSERVICE']._serialized_end=2317
 # @@protoc_insertion_point(module_scope)

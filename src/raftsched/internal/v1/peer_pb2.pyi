@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class PeerMessage(_message.Message):
-    __slots__ = ("term", "hello", "welcome", "report", "append", "append_reply", "vote_request", "vote_reply", "timeout_now", "forward", "read_request", "read_reply", "snapshot_chunk", "snapshot_reply")
+    __slots__ = ("term", "hello", "welcome", "report", "append", "append_reply", "vote_request", "vote_reply", "timeout_now", "forward", "read_request", "read_reply", "change_request", "change_reply", "snapshot_chunk", "snapshot_reply")
     TERM_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,8 @@ class PeerMessage(_message.Message):
     FORWARD_FIELD_NUMBER: _ClassVar[int]
     READ_REQUEST_FIELD_NUMBER: _ClassVar[int]
     READ_REPLY_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_REPLY_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_CHUNK_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_REPLY_FIELD_NUMBER: _ClassVar[int]
     term: int
@@ -34,19 +36,25 @@ class PeerMessage(_message.Message):
     forward: Forward
     read_request: ReadRequest
     read_reply: ReadReply
+    change_request: ChangeRequest
+    change_reply: ChangeReply
     snapshot_chunk: SnapshotChunk
     snapshot_reply: SnapshotReply
-    def __init__(self, term: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., report: _Optional[bytes] = ..., append: _Optional[_Union[AppendEntries, _Mapping]] = ..., append_reply: _Optional[_Union[AppendReply, _Mapping]] = ..., vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_reply: _Optional[_Union[VoteReply, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., forward: _Optional[_Union[Forward, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_reply: _Optional[_Union[ReadReply, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[SnapshotChunk, _Mapping]] = ..., snapshot_reply: _Optional[_Union[SnapshotReply, _Mapping]] = ...) -> None: ...
+    def __init__(self, term: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., report: _Optional[bytes] = ..., append: _Optional[_Union[AppendEntries, _Mapping]] = ..., append_reply: _Optional[_Union[AppendReply, _Mapping]] = ..., vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_reply: _Optional[_Union[VoteReply, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., forward: _Optional[_Union[Forward, _Mapping]] = ..., read_request: _Optional[_Union[ReadRequest, _Mapping]] = ..., read_reply: _Optional[_Union[ReadReply, _Mapping]] = ..., change_request: _Optional[_Union[ChangeRequest, _Mapping]] = ..., change_reply: _Optional[_Union[ChangeReply, _Mapping]] = ..., snapshot_chunk: _Optional[_Union[SnapshotChunk, _Mapping]] = ..., snapshot_reply: _Optional[_Union[SnapshotReply, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("node", "cluster", "to")
+    __slots__ = ("node", "cluster", "to", "address", "membership_index")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSHIP_INDEX_FIELD_NUMBER: _ClassVar[int]
     node: int
     cluster: str
     to: int
-    def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., to: _Optional[int] = ...) -> None: ...
+    address: str
+    membership_index: int
+    def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., to: _Optional[int] = ..., address: _Optional[str] = ..., membership_index: _Optional[int] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("node",)
@@ -149,6 +157,38 @@ class ReadReply(_message.Message):
     id: int
     index: int
     def __init__(self, id: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+
+class ChangeRequest(_message.Message):
+    __slots__ = ("id", "add", "remove", "transfer")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    add: AddMember
+    remove: int
+    transfer: int
+    def __init__(self, id: _Optional[int] = ..., add: _Optional[_Union[AddMember, _Mapping]] = ..., remove: _Optional[int] = ..., transfer: _Optional[int] = ...) -> None: ...
+
+class AddMember(_message.Message):
+    __slots__ = ("node", "address")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    address: str
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class ChangeReply(_message.Message):
+    __slots__ = ("id", "index", "reason", "message")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    index: int
+    reason: str
+    message: str
+    def __init__(self, id: _Optional[int] = ..., index: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class SnapshotChunk(_message.Message):
     __slots__ = ("transfer", "index", "index_term", "size", "sha256", "offset", "data")

@@ -48,7 +48,8 @@ class PeerServiceServicer:
 
     def Exchange(self, request_iterator, context):
         """One stream for each ordered pair of nodes: the caller's messages. The first is Hello; the callee answers with
-        Welcome, or refuses with FAILED_PRECONDITION, and sends nothing more.
+        Welcome, or refuses with FAILED_PRECONDITION, and sends nothing more. To a caller that is no member by a view of the
+        membership no older than its own, the trailing metadata "raftsched-membership-index" names the entry of that view.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
