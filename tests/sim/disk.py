@@ -27,6 +27,8 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.is_full = False
+        # A snapshot that was received cannot be put in the state's place.
+        self.fails_installs = False
         self.latency_us = QUICK_US
         # The newest commit of the state may be undone by a power loss; then the state is at `sure_index`.
         self.newest_commit_is_loose = False
@@ -117,6 +119,11 @@ class SimStore(Store):
     def commit(self) -> None:
         self._disk.check()
         super().commit()
+
+    def install(self, path: Path) -> None:
+        if self._disk.fails_installs:
+            raise lmdb.DiskError("Input/output error")
+        super().install(path)
 
 
 class SimBackground:

@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "partitions": ("split", "isolate", "isolate_leader", "one_way", "ring"),
     "connections": ("reset", "refuse", "slow_link"),
     "slowness": ("slow_network", "slow_disk"),
-    "disks": ("full", "empty", "damage", "rot"),
+    "disks": ("full", "install", "empty", "damage", "rot"),
     "clocks": ("clock", "drift"),
     "leaders": ("transfer", "step_down"),
     "workers": ("worker_crash", "worker_stall", "worker_cut", "worker_clock"),
@@ -75,7 +75,7 @@ class Faults:
         network.allow_all()
         network.speed_up()
         for node in self._nodes:
-            node.disk.is_full = False
+            node.disk.is_full = node.disk.fails_installs = False
             node.disk.latency_us = QUICK_US
             node.clock.offset_ms = 0
             if node.is_paused:
@@ -135,7 +135,7 @@ class Faults:
     def _start(self, node: SimNode) -> None:
         if node.is_up:
             return
-        node.disk.is_full = False
+        node.disk.is_full = node.disk.fails_installs = False
         if not node.is_corrupt:
             node.start()
         if not node.is_up and node.is_corrupt:
@@ -310,6 +310,10 @@ class Faults:
 
     def _full(self) -> bool:
         self._rng.choice(self._nodes).disk.is_full = True
+        return True
+
+    def _install(self) -> bool:
+        self._rng.choice(self._nodes).disk.fails_installs = True
         return True
 
     def _empty(self) -> bool:

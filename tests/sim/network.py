@@ -13,6 +13,8 @@ GIVE_UP_US = (2 * SECOND_US, 15 * SECOND_US)
 # How long an end takes to notice that its connection is broken.
 NOTICE_US = (100, 20 * MILLISECOND_US)
 
+_END = object()
+
 
 class Connection:
     """Between two parties, made by the first. Each end is told of messages and, once, of the loss."""
@@ -54,6 +56,12 @@ class Connection:
         else:
             self.break_off()
 
+    def end(self, party: int) -> None:
+        """This end closes in order: what it has sent arrives first."""
+        self._on_message.pop(party, None)
+        self._on_lost.pop(party, None)
+        self.send(party, _END)
+
     def break_off(self) -> None:
         """What is on its way is lost; each end notices in its own time."""
         if self.is_broken:
@@ -81,6 +89,9 @@ class Connection:
             self._hand_over(to, message)
 
     def _hand_over(self, to: int, message: Any) -> None:
+        if message is _END:
+            self.break_off()
+            return
         on_message = self._on_message.get(to)
         if on_message is not None:
             on_message(message)

@@ -351,7 +351,8 @@ class SimNode:
     def stop(self) -> None:
         """Ends in order, as on SIGTERM: commits first."""
         self._timeline.note("stops", self.number)
-        self._end(commit=True, loses_power=False, core=self.live)
+        # On a full disk there is nothing left to commit: the log has it.
+        self._end(commit=not self.disk.is_full, loses_power=False, core=self.live)
 
     def _end(self, *, commit: bool, loses_power: bool, core: SimCore) -> None:
         engine = core.engine
@@ -447,7 +448,7 @@ class SimNode:
     def _stop_for_good(self, error: Exception, core: SimCore) -> None:
         """A fatal error ends the process; it must have a cause among the faults."""
         self._timeline.note("stops for good", self.number, type(error).__name__)
-        is_disk = isinstance(error, lmdb.Error | OSError) and self.disk.is_full
+        is_disk = isinstance(error, lmdb.Error | OSError) and (self.disk.is_full or self.disk.fails_installs)
         is_damage = isinstance(error, StoreCorrupt | lmdb.Error) and self.damaged
         if not is_disk and not is_damage:
             raise Violation(f"node {self.number} stopped: {type(error).__name__}: {error}") from error
@@ -523,7 +524,7 @@ class SimNode:
             self._timeline.note("refuses a stream", self.number, f"{connection.parties} {error}")
         finally:
             self._streams.pop(connection, None)
-            connection.break_off()
+            connection.end(self.number)
 
     def serve(self, method: str, request: Message, deadline_s: float, answer: Callable[[Answer], None]) -> None:
         """A unary call. `answer` is called once; with nothing in it when the node died meanwhile."""

@@ -66,7 +66,7 @@ class Settings:
             plan=FaultPlan(tuple(groups), rng.choice(((0.5, 8.0), (3.0, 20.0), (0.1, 2.0)))),
             log_keep_entries=rng.choice((16, 60, 300, 10_000)),
             session_ttl_ms=rng.choice((2_000, 5_000, 10_000)),
-            client_pause_s=rng.choice(((0.1, 2.5), (0.01, 0.3), (1.0, 6.0))),
+            client_pause_s=rng.choice(((0.1, 2.5), (0.05, 1.0), (1.0, 6.0))),
             bad_workers=rng.randint(0, 2),
         )
 
@@ -149,6 +149,7 @@ class Simulation:
             clients=[client.number for client in self.clients],
         )
         self._look_rng = self._rng("looks")
+        self._looks = self._led_looks = 0
 
     def _rng(self, name: str) -> random.Random:
         """A source of chance of its own for each part: more of one does not change the others."""
@@ -168,6 +169,8 @@ class Simulation:
         while self.timeline.now_us < end_us:
             self.timeline.run_until(min(end_us, self.timeline.now_us + LOOK_EVERY_US))
             self._look()
+            self._looks += 1
+            self._led_looks += self.leader() is not None
         report = self._finish()
         self.close()
         return Outcome(
@@ -188,11 +191,13 @@ class Simulation:
                 node.stop()
         self.loop.kill()
         gc.enable()
+        gc.collect()
 
     def counts(self) -> str:
         """What happened, for people."""
         counts = self.witness.counts
         return (
+            f"led at {self._led_looks} of {self._looks} looks, "
             f"{len(self.ledger.jobs)} jobs, {counts.entries} entries, {counts.elections} elections, "
             f"{counts.snapshots} snapshots, calls {self.ledger.calls}, faults {self.faults.begun}"
         )

@@ -183,9 +183,7 @@ class Witness:
             return
         holders = [one.number for one in self.nodes if one.term_on_disk(index) in (0, term)]
         if len(holders) <= len(self.nodes) // 2:
-            raise Violation(
-                f"leader {node} of term {term} takes {index} for committed: on the disks of {holders}"
-            )
+            raise Violation(f"leader {node} of term {term} takes {index} for committed: on the disks of {holders}")
 
     def check_logs(self, replicas: Iterable[Replica]) -> None:
         """Where two logs have an entry of one index and term, they have the same one; checked over their ends."""

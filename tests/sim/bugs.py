@@ -1,0 +1,284 @@
+"""Known faults, put back on purpose: a simulator that does not notice them would notice nothing.
+
+Each names the hazard it stands for, by its number in the list of what stands between pysyncobj and a promise, and the
+kind of trouble in which it shows. `planted` puts it into every node that starts from then on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from raftsched.internal.v1 import command_pb2, peer_pb2
+from raftsched.raft import log_records
+from raftsched.raft.log import RaftLog
+from raftsched.raft.ports import PeerNode
+from raftsched.raft.replica import Replica
+from raftsched.raft.snapshot_receiver import Incoming
+from raftsched.state import cancel, due, idempotency, machine, settle
+from raftsched.state.context import Context
+from raftsched.state.results import CancelNeedsWorker, JobCancelled
+from raftsched.store import keys, rows
+from tests.sim.node import LOG_TYPES, REPLICA_TYPES
+
+# --- Raft -----------------------------------------------------------------------------------------------------------
+
+
+class TruncatesAlways(Replica):
+    """Cuts the log off behind where a message begins, even where what follows matches."""
+
+    def _take_entries(self, peer: int, message: peer_pb2.AppendEntries) -> bool:
+        first = max(message.prev_index, self.commit_index) + 1
+        if first <= self._log.last_index:
+            self._log.truncate_from(first)
+        return super()._take_entries(peer, message)
+
+
+class MovesNextBack(Replica):
+    """Takes an answer for the newest: what was sent after the message that it answers is sent once more."""
+
+    def _on_append_reply(self, peer: int, term: int, reply: peer_pb2.AppendReply) -> None:
+        super()._on_append_reply(peer, term, reply)
+        if self.is_leader and term == self.term and reply.success and reply.match_index:
+            self._progress[peer].next = reply.match_index + 1
+
+
+class TakesOldAnswers(Replica):
+    """Does not look at the term of an answer."""
+
+    def _on_append_reply(self, peer: int, term: int, reply: peer_pb2.AppendReply) -> None:
+        super()._on_append_reply(peer, max(term, self.term), reply)
+
+
+class NoPreVote(Replica):
+    """Raises the term as soon as it hears no leader."""
+
+    def _tick_election(self, now_s: float) -> None:
+        if not self.is_leader and now_s >= self._SyncObj__raftElectionDeadline:
+            self._start_election(transfer=False)
+
+
+class CountsVotes(NoPreVote):
+    """Counts answers, not voters, and asks again whoever comes back."""
+
+    _count = 0
+
+    def _start_election(self, *, transfer: bool) -> None:
+        self._count = 1
+        super()._start_election(transfer=transfer)
+
+    def _SyncObj__onNodeConnected(self, node: PeerNode) -> None:
+        super()._SyncObj__onNodeConnected(node)
+        if self._is_candidate:
+            self._ask_for_votes(pre_vote=False, for_term=self.term, transfer=False)
+
+    def _on_vote_reply(self, peer: int, reply: peer_pb2.VoteReply) -> None:
+        if reply.granted and not reply.pre_vote and self._is_candidate and reply.for_term == self.term:
+            self._count += 1
+            if self._count >= self._quorum:
+                self._SyncObj__onBecomeLeader()
+        else:
+            super()._on_vote_reply(peer, reply)
+
+
+class TellsBeforeFlush(Replica):
+    """Answers and votes leave before the disk has what they tell of."""
+
+    def _send_when_durable(self, to: int, **body: Any) -> None:
+        self._send(to, **body)
+
+
+class CommitsUnverified(Replica):
+    """Takes for committed what the leader has committed, whether or not its own log agrees there."""
+
+    def _on_append(self, peer: int, term: int, message: peer_pb2.AppendEntries) -> None:
+        super()._on_append(peer, term, message)
+        index = min(message.commit_index, self._log.last_index)
+        if term == self.term and index > self.commit_index and not self._needs_snapshot:
+            self._set_commit_index(index)
+
+
+class SwallowsSnapshotErrors(Replica):
+    """Goes on as if a snapshot had been loaded when it could not be."""
+
+    def _install_snapshot(self, leader: int, transfer: int, snapshot: Incoming) -> None:
+        try:
+            super()._install_snapshot(leader, transfer, snapshot)
+        except Exception:  # noqa: BLE001  that is the fault
+            self._needs_snapshot = False
+            self._log.reset(snapshot.index, snapshot.term)
+            self._SyncObj__raftCommitIndex = snapshot.index
+
+
+# --- the log --------------------------------------------------------------------------------------------------------
+
+
+class NeverWaits(RaftLog):
+    """Calls everything durable at once; the disk gets it some time later."""
+
+    def flush(self) -> int:
+        super().flush()
+        self._durable = self._last_index
+        self._durable_term = self._state.term
+        self._flushed = self._submitted + 1
+        return self._flushed
+
+
+class CountsItselfEarly(RaftLog):
+    """A leader counts itself for entries that its own disk does not have yet."""
+
+    @property
+    def durable_index(self) -> int:
+        return self._last_index
+
+
+class ForgetsTheRest(RaftLog):
+    """Drops at the start what it does not know to be committed."""
+
+    def _load(self, verify_bytes: int) -> None:
+        super()._load(verify_bytes)
+        if self._last_index > self._state.commit_index:
+            self.truncate_from(self._state.commit_index + 1)
+
+
+class AlwaysJoined(RaftLog):
+    """An empty disk counts like any other."""
+
+    @property
+    def joined(self) -> bool:
+        return True
+
+
+def _unchecked_entry(index: int, record: log_records.Buffer) -> log_records.LogEntry:
+    """An entry as it is on the disk, damaged or not."""
+    term, command = log_records.term_of(index, record), bytes(record[log_records.HEAD_BYTES :])
+    return log_records.LogEntry(term, command, log_records.checksum(index, term, command))
+
+
+# --- the state machine ----------------------------------------------------------------------------------------------
+
+
+def _settle_unfenced(
+    context: Context,
+    token: int,  # noqa: ARG001  that is the fault
+    executions: bytes,
+    settle_group: Callable[[int, Any], bool],
+    stale: list[int],
+) -> None:
+    """As settle._settle, for whoever claims to hold the executions."""
+    asked = keys.split_ids(executions)
+    found = dict(context.writer.get_many(context.tables.executions, asked))
+    for at, number in enumerate(dict.fromkeys(asked)):
+        row = found.get(number)
+        if row is None or not settle_group(row[rows.EXECUTION_STATUS], [(at, number, row)]):
+            stale.append(keys.unpack_id(number))
+
+
+def _cancel_at_once(context: Context, command: command_pb2.CancelJob) -> JobCancelled | CancelNeedsWorker:
+    """As apply_cancel_job, without asking the worker that holds an execution."""
+    answer = cancel.apply_cancel_job(context, command)
+    if isinstance(answer, CancelNeedsWorker):
+        return cancel.apply_cancel_job(context, command_pb2.CancelJob(job=command.job, dropped_token=answer.token))
+    return answer
+
+
+def _read_early(context: Context, shards: Any, limit: int) -> Any:
+    """As due.read_due, a second too early."""
+    now_ms = context.now_ms
+    context.now_ms += 1_000
+    try:
+        return due.read_due(context, shards, limit)
+    finally:
+        context.now_ms = now_ms
+
+
+# --- planting -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _instead(types: list[Any], faulty: type) -> Iterator[None]:
+    types.append(faulty)
+    try:
+        yield
+    finally:
+        types.remove(faulty)
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """`groups` of faults in which it shows, and how much else there is."""
+
+    name: str
+    hazard: str
+    planted: Callable[[], AbstractContextManager[Any]]
+    groups: tuple[str, ...]
+    nodes: int = 3
+    fault_s: float = 60.0
+    every_s: tuple[float, float] = (0.5, 3.0)
+    log_keep_entries: int = 300
+
+
+def _replica(faulty: type[Replica]) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: _instead(REPLICA_TYPES, faulty)
+
+
+def _log(faulty: type[RaftLog]) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: _instead(LOG_TYPES, faulty)
+
+
+BUGS = (
+    Bug(
+        "truncates always", "#1", _replica(TruncatesAlways), ("connections", "slowness", "crashes"), every_s=(0.2, 1.0)
+    ),
+    Bug("moves next back", "#2", _replica(MovesNextBack), ("slowness", "connections")),
+    Bug("takes old answers", "#3", _replica(TakesOldAnswers), ("leaders", "connections"), every_s=(0.1, 0.6)),
+    Bug("counts votes", "#4", _replica(CountsVotes), ("partitions", "connections"), nodes=5),
+    Bug("no pre-vote", "#4", _replica(NoPreVote), ("partitions",)),
+    Bug("never waits for the disk", "#5", _log(NeverWaits), ("power", "slowness")),
+    Bug(
+        "no checksums",
+        "#5",
+        lambda: mock.patch.object(log_records, "unpack_entry", _unchecked_entry),
+        ("disks", "crashes", "partitions"),
+        every_s=(0.5, 2.0),
+        log_keep_entries=10_000,
+    ),
+    Bug("tells before the flush", "#6", _replica(TellsBeforeFlush), ("power", "slowness")),
+    Bug("counts itself early", "#6", _log(CountsItselfEarly), ("power", "slowness")),
+    Bug("commits unverified", "#12", _replica(CommitsUnverified), ("partitions", "crashes")),
+    Bug(
+        "swallows snapshot errors",
+        "#12",
+        _replica(SwallowsSnapshotErrors),
+        ("disks", "crashes", "partitions"),
+        every_s=(0.3, 1.5),
+        log_keep_entries=16,
+    ),
+    Bug("forgets what is not committed", "#14", _log(ForgetsTheRest), ("power", "crashes")),
+    Bug("an empty disk votes", "#14", _log(AlwaysJoined), ("disks", "crashes", "partitions"), every_s=(0.3, 1.5)),
+    Bug(
+        "no fencing",
+        "a fencing check removed",
+        lambda: mock.patch.object(settle, "_settle", _settle_unfenced),
+        ("workers",),
+    ),
+    Bug(
+        "cancels without asking",
+        "the compare-and-set of a cancel removed",
+        lambda: mock.patch.dict(machine._APPLY, {"cancel_job": _cancel_at_once}),
+        ("workers",),
+    ),
+    Bug(
+        "forgets request ids",
+        "the idempotency key removed",
+        lambda: mock.patch.object(idempotency, "find", return_value=None),
+        ("crashes",),
+    ),
+    Bug(
+        "fires early",
+        "the due time's check removed",
+        lambda: mock.patch("raftsched.state.fire.read_due", _read_early),
+        (),
+    ),
+)
