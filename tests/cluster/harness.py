@@ -3,13 +3,15 @@
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftsched.v1 import cluster_pb2
 from tests.checker import Run
 from tests.cluster.api import Api, Node
 from tests.cluster.links import Links
+from tests.cluster.namespaces import Namespaces
 from tests.cluster.processes import Process, free_ports, now_ms, until
 from tests.cluster.run_log import FOLDER_VARIABLE, read_runs
 
@@ -17,6 +19,17 @@ WORKER_APP = "tests.cluster.handlers:app"
 
 # Shorter than the default, so that tests need not wait for ten seconds; still longer than an election.
 SESSION_TTL_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What is special about the machine that a node runs on."""
+
+    data_dir: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+ORDINARY = Machine()
 
 
 class Cluster:
@@ -31,11 +44,21 @@ class Cluster:
         log_keep_entries: int | None = None,
         worker_app: str = WORKER_APP,
         breakable_links: bool = False,
+        namespaces: bool = False,
+        machines: Mapping[int, Machine] | None = None,
     ) -> None:
         self.folder = folder
+        self._machines = dict(machines or {})
         self.runs_folder = folder / "runs"
         self.runs_folder.mkdir(parents=True)
-        self.addresses = {number + 1: f"127.0.0.1:{port}" for number, port in enumerate(free_ports(nodes))}
+        numbers = range(1, nodes + 1)
+        self._namespaces = Namespaces(numbers) if namespaces else None
+        if self._namespaces is None:
+            self.addresses = {
+                number: f"127.0.0.1:{port}" for number, port in zip(numbers, free_ports(nodes), strict=True)
+            }
+        else:
+            self.addresses = self._namespaces.addresses
         self._links = Links(self.addresses) if breakable_links else None
         self.api = Api(list(self.addresses.values()))
         self._worker_app = worker_app
@@ -54,7 +77,13 @@ class Cluster:
         config = self.folder / f"node-{number}.toml"
         config.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "raftsched.cli.main", "node", f"--config={config}"]
-        return Process(f"node-{number}", command, self.folder / "logs" / f"node-{number}.log", {})
+        if self._namespaces is not None:
+            command = [*self._namespaces.enter(number), *command]
+        environment = self._machine(number).environment
+        return Process(f"node-{number}", command, self.folder / "logs" / f"node-{number}.log", environment)
+
+    def _machine(self, number: int) -> Machine:
+        return self._machines.get(number, ORDINARY)
 
     def _peer_address(self, number: int, peer: int) -> str:
         return self.addresses[peer] if self._links is None or peer == number else self._links.address(number, peer)
@@ -65,8 +94,14 @@ class Cluster:
         assert self._links is not None
         return self._links
 
+    @property
+    def namespaces(self) -> Namespaces:
+        """The nodes' network, when namespaces were asked for."""
+        assert self._namespaces is not None
+        return self._namespaces
+
     def data_dir(self, number: int) -> Path:
-        return self.folder / f"node-{number}"
+        return self._machine(number).data_dir or self.folder / f"node-{number}"
 
     def empty_data_dir(self, number: int) -> None:
         """As if the disk of a dead node had been replaced."""
@@ -89,11 +124,21 @@ class Cluster:
         self.api.close()
         if self._links is not None:
             self._links.close()
+        if self._namespaces is not None:
+            self._namespaces.close()
 
-    def start_worker(self, name: str, *options: str) -> Process:
+    def start_worker(
+        self,
+        name: str,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        addresses: Sequence[str] | None = None,
+    ) -> Process:
+        """Returns once it has a session. It connects to `addresses`, all nodes' own by default."""
         command = [sys.executable, "-m", "raftsched.cli.main", "worker", self._worker_app, f"--name={name}", *options]
-        command += [f"--node={address}" for address in self.addresses.values()]
-        worker = Process(name, command, self.folder / "logs" / f"{name}.log", {FOLDER_VARIABLE: str(self.runs_folder)})
+        command += [f"--node={address}" for address in addresses or self.addresses.values()]
+        environment = {**(environment or {}), FOLDER_VARIABLE: str(self.runs_folder)}
+        worker = Process(name, command, self.folder / "logs" / f"{name}.log", environment)
         self.workers[name] = worker
         worker.start()
         until(

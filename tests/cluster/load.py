@@ -1,6 +1,7 @@
 """The work that is under way while a test does harm: one-offs of all kinds and jobs that recur every second or two."""
 
 from raftsched.v1 import job_pb2
+from tests.checker import Report
 from tests.cluster.harness import Cluster
 from tests.cluster.ledger import Ledger
 from tests.cluster.processes import now_ms, until
@@ -32,7 +33,7 @@ def wait_progress(ledger: Ledger, more: int, deadline_s: float = 40.0) -> None:
     until(lambda: ledger.completed() >= goal, f"{more} more occurrences have run", deadline_s, every_s=0.2)
 
 
-def finish(ledger: Ledger, allowance_ms: int = ALLOWANCE_MS) -> None:
+def finish(ledger: Ledger, allowance_ms: int = ALLOWANCE_MS) -> Report:
     """Waits until all that must run has run, ends what recurs, and checks everything."""
     until(ledger.one_offs_done, "every one-off has run to its end", 60.0, every_s=0.3)
     ledger.cancel_recurring()
@@ -41,3 +42,4 @@ def finish(ledger: Ledger, allowance_ms: int = ALLOWANCE_MS) -> None:
     print(report.summary())
     assert report.matched_by_run > 0
     ledger.cluster.wait_equal_digests()
+    return report

@@ -16,6 +16,10 @@ T = TypeVar("T")
 # Slow machines may need more: multiplies every deadline of these tests.
 PATIENCE = float(os.environ.get("RAFTSCHED_TEST_PATIENCE", "1"))
 
+# When this machine's monotonic clock was zero, in ns since the epoch: for processes whose time of day is not right.
+BOOT_VARIABLE = "RAFTSCHED_TEST_BOOT_NS"
+_BOOT_NS = int(os.environ.get(BOOT_VARIABLE, "0"))
+
 # Linux's default.
 FIRST_EPHEMERAL_PORT = 32_768
 
@@ -38,9 +42,15 @@ def until(condition: Callable[[], T | None], what: str, deadline_s: float = 30.0
         time.sleep(every_s)
 
 
+def let_last(fault: str, seconds: float) -> None:
+    """Returns when the fault has lasted so long: how long it does is part of the fault."""
+    end_s = time.monotonic() + seconds
+    until(lambda: time.monotonic() >= end_s, f"it has lasted: {fault}", seconds + 10)
+
+
 def now_ms() -> int:
-    """Wall clock, as the nodes and workers on this machine see it."""
-    return time.time_ns() // 1_000_000
+    """This machine's wall clock, also in a process whose own clock a test has set."""
+    return (_BOOT_NS + time.monotonic_ns() if _BOOT_NS else time.time_ns()) // 1_000_000
 
 
 def free_ports(count: int) -> list[int]:

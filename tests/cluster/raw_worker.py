@@ -75,17 +75,21 @@ class RawWorker:
     def ack(self, token: int, *execution_ids: int) -> worker_pb2.Confirm:
         """Completes them and waits for the answer; a `retry` is sent again."""
         while True:
-            self._sequence += 1
-            now = time.time_ns() // 1_000_000
-            count = len(execution_ids)
-            completed = worker_pb2.Completed(
-                token=token, execution_ids=execution_ids, started_ms=[now] * count, ended_ms=[now] * count
-            )
-            self.send(Message(ack=worker_pb2.Ack(sequence=self._sequence, leases=[completed])))
+            self.send_ack(token, *execution_ids)
             confirm = self.receive("confirm").confirm
             assert confirm.sequence == self._sequence
             if not confirm.retry:
                 return confirm
+
+    def send_ack(self, token: int, *execution_ids: int) -> None:
+        """Completes them, whatever the answer will be."""
+        self._sequence += 1
+        now = time.time_ns() // 1_000_000
+        count = len(execution_ids)
+        completed = worker_pb2.Completed(
+            token=token, execution_ids=execution_ids, started_ms=[now] * count, ended_ms=[now] * count
+        )
+        self.send(Message(ack=worker_pb2.Ack(sequence=self._sequence, leases=[completed])))
 
     def fail(self, token: int, execution_id: int, error: str) -> worker_pb2.Confirm:
         self._sequence += 1
