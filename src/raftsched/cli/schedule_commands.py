@@ -1,4 +1,4 @@
-"""`raftsched schedule next`: the coming ticks of an expression, and what clock changes do to them. No cluster needed."""
+"""`raftsched schedule next`: the coming ticks of an expression, and what clock changes do to them."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
