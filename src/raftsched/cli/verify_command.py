@@ -21,7 +21,7 @@ ASK_EVERY_S = 0.2
 _NODE_TIMEOUT_S = 3.0
 # A node that is silent for so long is not waited for; one that has finished learns the others' results sooner.
 _SILENCE_S = 5.0
-_NO_ANSWER, _RESTARTED, _UNFINISHED = "NO_ANSWER", "RESTARTED", "UNFINISHED"
+_DIVERGED, _NO_ANSWER, _RESTARTED, _UNFINISHED = "DIVERGED", "NO_ANSWER", "RESTARTED", "UNFINISHED"
 _WHOLE = "SAME"
 
 
@@ -124,7 +124,7 @@ def _follow(
 
 
 def _ask(one: NodeVerdict, index: int, credentials: grpc.ChannelCredentials | None, now: Callable[[], float]) -> None:
-    if one.verdict in {_RESTARTED, "DAMAGED", "DIFFERS"}:
+    if one.verdict in {_DIVERGED, _RESTARTED, "DAMAGED", "DIFFERS"}:
         return
     try:
         with cluster_stub(one.address, credentials) as stub:
@@ -137,10 +137,13 @@ def _ask(one: NodeVerdict, index: int, credentials: grpc.ChannelCredentials | No
             one.problem = "" if isinstance(error, Unavailable) else error.message
         return
     one.heard_s = now()
-    if answer.index < index:
+    has_stopped = status.health == cluster_pb2.NODE_HEALTH_DIVERGED
+    if answer.index < index and not has_stopped:
         one.verdict = _RESTARTED if status.applied_index >= index else _UNFINISHED
         return
     one.verdict = cluster_pb2.VerificationState.Name(answer.state).removeprefix("VERIFICATION_STATE_")
+    if has_stopped and one.verdict not in {"DAMAGED", "DIFFERS"}:
+        one.verdict = _DIVERGED
     one.index, one.content_hash, one.state_rows = answer.index, answer.content_hash, answer.state_rows
     one.log_entries, one.duration_ms, one.problem = answer.log_entries, answer.duration_ms, answer.problem
 
@@ -162,6 +165,7 @@ def _document(one: NodeVerdict) -> dict[str, Any]:
 _MEANINGS = {
     "DAMAGED": "is damaged and has stopped serving: repair it from the others, see cluster/README.md",
     "DIFFERS": "holds another state than the others and has stopped serving: repair it, see cluster/README.md",
+    _DIVERGED: "had stopped serving before: see its log, repair it from the others, see cluster/README.md",
     "ALONE": "is whole by itself, but there is no majority that has the same: verify again when all nodes run",
     "CANCELLED": "was interrupted: verify again",
     _RESTARTED: "was restarted meanwhile: verify again",

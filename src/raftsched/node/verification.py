@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 # The reader works so long at a stretch, then rests in proportion to its share.
 STRETCH_S = 0.005
+_UNDECIDED = (cluster_pb2.VERIFICATION_STATE_RUNNING, cluster_pb2.VERIFICATION_STATE_ALONE)
 
 
 class _CancelledError(Exception):
@@ -162,7 +163,8 @@ class Verifications:
 
     def _judge(self) -> None:
         run = self._run
-        if run is None or run.found is None:
+        # What a majority has said stays said, when the peers go on to their next verification.
+        if run is None or run.found is None or run.state not in _UNDECIDED:
             return
         hashes = {peer: told for peer, (index, told) in self._peers.items() if index == run.index}
         hashes[self._node_id] = own = run.found.content_hash
