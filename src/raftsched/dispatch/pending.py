@@ -36,6 +36,7 @@ class PendingTable:
 
     def __init__(self, *, node_id: int, first_request: int, propose: Propose) -> None:
         self._node_id = node_id
+        self._first_request = first_request
         self._next_request = first_request
         self._propose = propose
         self._waiters: dict[int, _Waiter] = {}
@@ -70,6 +71,10 @@ class PendingTable:
             return False
         waiter.on_result(result)
         return True
+
+    def is_of_this_run(self, request: int) -> bool:
+        """False for what this node asked for before it restarted."""
+        return request >= self._first_request
 
     def step(self, now_s: float) -> float | None:
         """Proposes again what got no result, gives up what is over time. Returns when to be called next (monotonic)."""

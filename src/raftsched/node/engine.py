@@ -229,7 +229,8 @@ class Engine:
         if effects.verify:
             self._verifications.start()
         for request, result in effects.results:
-            if not self._pending.resolve(request, result):
+            # What an earlier run of this node took may have reached a worker: its heartbeats tell.
+            if not self._pending.resolve(request, result) and self._pending.is_of_this_run(request):
                 self._give_back_orphan(result)
         for ended in effects.leases_ended:
             self._listener.lease_ended(ended)

@@ -126,3 +126,7 @@ def test_a_command_that_the_replica_will_never_take_is_rejected_with_its_error()
     assert isinstance(results[0], Rejected)
     assert isinstance(results[0].error, InvalidField)
     assert len(table) == 0
+
+
+def test_requests_of_an_earlier_run_are_told_from_those_of_this_one(table: PendingTable) -> None:
+    assert [table.is_of_this_run(request) for request in (99, 100, 101)] == [False, True, True]
