@@ -28,7 +28,7 @@ def restore(backup: Path, data_dir: Path) -> BackupHeader:
             header = read_backup(backup, file.write)
             file.flush()
             os.fsync(file.fileno())
-        _check(staged, header, backup)
+        _make_new(staged, header, backup)
         staged.rename(data_dir / "state")
     finally:
         shutil.rmtree(staged, ignore_errors=True)
@@ -40,16 +40,22 @@ def restore(backup: Path, data_dir: Path) -> BackupHeader:
     return header
 
 
-def _check(folder: Path, header: BackupHeader, backup: Path) -> None:
-    check_structure(folder / "data.mdb", max_bytes=None)
+def _make_new(folder: Path, header: BackupHeader, backup: Path) -> None:
+    """Checks the state, and takes out of it what is the old cluster's: who its nodes are and which does what."""
+    data = folder / "data.mdb"
+    check_structure(data, max_bytes=None)
     store = Store(folder)
     try:
         with store.read() as view:
             state = view.state()
-        # The new cluster is made of the nodes in its own settings.
-        store.write.delete(keys.META_MEMBERSHIP, db=store.tables.meta)
+        for key in (keys.META_MEMBERSHIP, keys.META_SHARD_OWNERS):
+            store.write.delete(key, db=store.tables.meta)
         store.commit()
     finally:
         store.close()
     if (state.applied_index, state.applied_term, state.digest.hex()) != (header.index, header.term, header.digest):
         raise StoreCorrupt(f"{backup} is damaged: its state is not the one that its header tells of")
+    (folder / "lock.mdb").unlink(missing_ok=True)
+    with data.open("rb") as file:
+        # The store's commits leave their root page to the next one.
+        os.fsync(file.fileno())

@@ -97,8 +97,7 @@ def test_a_flipped_bit_is_found_or_changes_the_content_hash_or_does_nothing(
         (folder / "data.mdb").write_bytes(data)
         try:
             rows_now, hash_now, _ = read_all(folder)
-        except StoreCorrupt as error:
-            assert str(folder) in error.message
+        except StoreCorrupt:
             found += 1
         else:
             assert (hash_now == hash_before) == (rows_now == rows_before), f"silent change at {position}"
