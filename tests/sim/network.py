@@ -23,6 +23,8 @@ class Connection:
         self._network = network
         self.parties = (a, b)
         self.is_broken = False
+        # An end is gone and the other could not be told: the next message that reaches it is answered by a reset.
+        self.is_half_open = False
         self._on_message: dict[int, Callable[[Any], None]] = {}
         self._on_lost: dict[int, Callable[[], None]] = {}
         # When the newest message to each party arrives, and those held up on the way.
@@ -52,6 +54,7 @@ class Connection:
         self._on_message.pop(party, None)
         self._on_lost.pop(party, None)
         if (party, self.other(party)) in self._network.cuts:
+            self.is_half_open = True
             self._network.give_up_later(self)
         else:
             self.break_off()
@@ -95,6 +98,8 @@ class Connection:
         on_message = self._on_message.get(to)
         if on_message is not None:
             on_message(message)
+        elif self.is_half_open:
+            self.break_off()
 
 
 class Network:
@@ -141,7 +146,7 @@ class Network:
         a, b = connection.parties
 
         def give_up() -> None:
-            if (a, b) in self.cuts or (b, a) in self.cuts:
+            if connection.is_half_open or (a, b) in self.cuts or (b, a) in self.cuts:
                 connection.break_off()
 
         self.timeline.after(self.rng.randint(*GIVE_UP_US), give_up)

@@ -57,6 +57,8 @@ class Result:
     succeeded: bool
     ended_ms: int
     permanent: bool = False
+    # Sent beside the same result, and never again.
+    is_copy: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -453,7 +455,7 @@ class SimWorker:
             if batch:
                 self._report(stream, batch)
                 if self.misbehaves and self._rng.random() < 0.3:
-                    self._report(self._route() or stream, [replace(result) for result in batch])
+                    self._report(self._route() or stream, [replace(result, is_copy=True) for result in batch])
         if self.misbehaves and self._rng.random() < 0.3:
             self._lie(stream)
 
@@ -493,7 +495,7 @@ class SimWorker:
         self._soon(CONFIRM_US, no_answer)
 
     def _send_again(self, results: Iterable[Result], avoid: Stream | None = None) -> None:
-        self._unsent.extend(results)
+        self._unsent.extend(result for result in results if not result.is_copy)
         if avoid is None:
             self._flush_soon()
         else:
