@@ -189,7 +189,9 @@ class NodeStream:
         hello_s = time.monotonic()
         self.session = self._owner.session
         async with asyncio.timeout(_WELCOME_TIMEOUT_S):
-            await call.write(worker_pb2.WorkerMessage(hello=self._owner.hello()).SerializeToString())
+            # The call may have failed while it waited for its turn to say hello: the read says why.
+            with contextlib.suppress(asyncio.InvalidStateError):
+                await call.write(worker_pb2.WorkerMessage(hello=self._owner.hello()).SerializeToString())
             answer = await call.read()
         if answer is _END_OF_STREAM:
             raise SessionOver("the node ended the stream")

@@ -63,6 +63,8 @@ class ScriptedNode(worker_pb2_grpc.WorkerServiceServicer):
         self.number = number
         self.port = 0
         self.connections: list[Connection] = []
+        # Streams that were ever opened here.
+        self.streams = 0
         # Messages this node received, with their kind.
         self.received: list[tuple[str, Any]] = []
         # Loses what it is told.
@@ -95,6 +97,7 @@ class ScriptedNode(worker_pb2_grpc.WorkerServiceServicer):
 
     async def Connect(self, request_iterator: Any, context: Any) -> None:  # noqa: ARG002 - gRPC's signature
         connection = Connection(self)
+        self.streams += 1
         writer = asyncio.create_task(self._write(connection, context))
         reader = asyncio.create_task(self._read(connection, context))
         try:

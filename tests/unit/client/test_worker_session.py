@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from raftsched.client import Context, StopReason, Worker
+from raftsched.client import Context, StopReason, Worker, streams
 from raftsched.v1 import worker_pb2
 
 from .scripted_cluster import Connection, Entry, ScriptedCluster, serving
@@ -309,3 +309,20 @@ def ask(
     """Asks the worker to drop the execution; without a question, tells it to."""
     cancel = worker_pb2.CancelExecution(execution_id=entry.id, token=entry.token, question=question, reason=reason)
     connection.send(cancel_execution=cancel)
+
+
+async def test_a_node_that_dies_while_its_stream_waits_for_another_to_open_the_session_stops_no_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "_WELCOME_TIMEOUT_S", 1.0)
+    async with ScriptedCluster(2) as cluster:
+        for node in cluster.nodes:
+            node.deaf = True
+        async with serving(Worker(cluster.addresses)):
+            await cluster.until(lambda: all(node.streams for node in cluster.nodes))
+            await cluster.until(lambda: cluster.all_messages("hello"))
+            (asked,) = [node for node in cluster.nodes if node.messages("hello")]
+            (waiting,) = [node for node in cluster.nodes if node is not asked]
+            await waiting.stop()
+            asked.deaf = False
+            await cluster.until(lambda: asked.connections)
