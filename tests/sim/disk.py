@@ -27,8 +27,9 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.is_full = False
-        # A snapshot that was received cannot be put in the state's place.
-        self.fails_installs = False
+        # The next snapshot that was received cannot be put in the state's place; whether that has happened.
+        self.will_fail_install = False
+        self.has_failed_install = False
         self.latency_us = QUICK_US
         # The newest commit of the state may be undone by a power loss; then the state is at `sure_index`.
         self.newest_commit_is_loose = False
@@ -121,7 +122,8 @@ class SimStore(Store):
         super().commit()
 
     def install(self, path: Path) -> None:
-        if self._disk.fails_installs:
+        if self._disk.will_fail_install:
+            self._disk.will_fail_install, self._disk.has_failed_install = False, True
             raise lmdb.DiskError("Input/output error")
         super().install(path)
 

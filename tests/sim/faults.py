@@ -75,7 +75,7 @@ class Faults:
         network.allow_all()
         network.speed_up()
         for node in self._nodes:
-            node.disk.is_full = node.disk.fails_installs = False
+            node.disk.is_full = node.disk.will_fail_install = False
             node.disk.latency_us = QUICK_US
             node.clock.offset_ms = 0
             if node.is_paused:
@@ -135,7 +135,7 @@ class Faults:
     def _start(self, node: SimNode) -> None:
         if node.is_up:
             return
-        node.disk.is_full = node.disk.fails_installs = False
+        node.disk.is_full = node.disk.has_failed_install = False
         if not node.is_corrupt:
             node.start()
         if not node.is_up and node.is_corrupt:
@@ -313,7 +313,7 @@ class Faults:
         return True
 
     def _install(self) -> bool:
-        self._rng.choice(self._nodes).disk.fails_installs = True
+        self._rng.choice(self._nodes).disk.will_fail_install = True
         return True
 
     def _empty(self) -> bool:

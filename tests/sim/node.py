@@ -448,7 +448,7 @@ class SimNode:
     def _stop_for_good(self, error: Exception, core: SimCore) -> None:
         """A fatal error ends the process; it must have a cause among the faults."""
         self._timeline.note("stops for good", self.number, type(error).__name__)
-        is_disk = isinstance(error, lmdb.Error | OSError) and (self.disk.is_full or self.disk.fails_installs)
+        is_disk = isinstance(error, lmdb.Error | OSError) and (self.disk.is_full or self.disk.has_failed_install)
         is_damage = isinstance(error, StoreCorrupt | lmdb.Error) and self.damaged
         if not is_disk and not is_damage:
             raise Violation(f"node {self.number} stopped: {type(error).__name__}: {error}") from error

@@ -419,6 +419,7 @@ class SimWorker:
     def _end_run(self, held: Held, *, succeeded: bool) -> None:
         held.is_over = True
         self._running.remove(held)
+        self._soon(0, self._run_more)
         self._record(held, ended_ms=self._cluster_ms(), succeeded=succeeded)
 
     def _record(self, held: Held, *, ended_ms: int | None, succeeded: bool) -> None:
