@@ -1,4 +1,4 @@
-"""Whole clusters under faults: some seeds each time, and the promise that a seed is all that is needed to repeat one."""
+"""Whole clusters under faults: some seeds in each run of the tests, and that a seed is all it takes to repeat one."""
 
 import os
 import subprocess
