@@ -147,6 +147,7 @@ class Verifications:
             held.close()
 
     def _finished(self, run: _Run, held: HeldView, found: _Found | None, error: Exception | None) -> None:
+        held.close()
         self._held.remove(held)
         run.duration_ms = round((self._clock.monotonic() - run.began_s) * 1000)
         if isinstance(error, StoreCorrupt):
