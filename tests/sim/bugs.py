@@ -19,8 +19,8 @@ from raftsched.state import cancel, due, idempotency, machine, settle
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
+from tests.sim.core import LOG_TYPES, REPLICA_TYPES
 from tests.sim.faults import FaultPlan
-from tests.sim.node import LOG_TYPES, REPLICA_TYPES
 from tests.sim.simulation import Settings
 
 # --- Raft -----------------------------------------------------------------------------------------------------------

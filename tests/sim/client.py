@@ -21,10 +21,11 @@ from raftsched.model.errors import (
     UnknownName,
 )
 from raftsched.v1 import execution_pb2, job_pb2
+from tests.sim.calls import Answer
 from tests.sim.ledger import JobRecord, Ledger
 from tests.sim.loop import SimLoop
 from tests.sim.network import Network
-from tests.sim.node import Answer, SimNode
+from tests.sim.node import SimNode
 from tests.sim.timeline import Timeline, Violation
 
 CALL_TIMEOUT_S = 6.0

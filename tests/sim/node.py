@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,154 +13,31 @@ from raftsched.api.core_gate import CoreGate
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.job_service import JobService
 from raftsched.api.worker_service import END_OF_STREAM, WorkerService
-from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import WorkerSettings
 from raftsched.internal.v1 import peer_pb2
 from raftsched.model.errors import RaftschedError, StoreCorrupt
 from raftsched.node.config import NodeConfig
-from raftsched.node.core import Core
-from raftsched.node.engine import Engine, Outside
+from raftsched.node.engine import Outside
 from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.state.results import LeaseEnded
 from raftsched.v1 import worker_pb2
+from tests.sim.calls import Answer, CallContext, StreamContext
 from tests.sim.clocks import SimClock
-from tests.sim.disk import MAP_BYTES, Disk, SimBackground, SimStore
+from tests.sim.core import SimCore, SimEngine
+from tests.sim.disk import Disk, SimBackground
 from tests.sim.loop import SimLoop
 from tests.sim.network import Connection, Network
 from tests.sim.peers import SimPeers
 from tests.sim.timeline import SECOND_US, Timeline, Violation
-from tests.sim.witness import SimMachine, Witness
+from tests.sim.witness import Witness
 
-# What one round of the core costs, and what it takes to wake it.
+# What one round of the core costs.
 ROUND_US = (30, 250)
-WAKE_US = 30
-# Kept small, so that entries are read back from the disk.
-LOG_CACHE_BYTES = 20_000
 # Entries at the end of a log that are remembered of a node that is down.
 REMEMBERED_TERMS = 100
-
-
-class SimEngine(Engine):
-    """An engine on a disk of the simulation, watched."""
-
-    def __init__(self, config: NodeConfig, outside: Outside, disk: Disk, witness: Witness) -> None:
-        self._store_type = partial(SimStore, disk=disk)
-        self._machine_type = partial(SimMachine, witness=witness, disk=disk)
-        self._log_type = partial(LOG_TYPES[-1], map_size=MAP_BYTES, cache_bytes=LOG_CACHE_BYTES)
-        self._replica_type = REPLICA_TYPES[-1]
-        super().__init__(config, outside)
-        self._watch_truncations()
-
-    def _watch_truncations(self) -> None:
-        log, truncate_from = self._log, self._log.truncate_from
-
-        def watched(index: int) -> None:
-            # A leader never takes back an entry of its own term, and this log's term is the newest leader's.
-            if index <= log.last_index and log.last_term == log.term:
-                raise Violation(f"node {self._config.node_id} drops {index}, of the term of the present leader")
-            truncate_from(index)
-
-        log.truncate_from = watched  # type: ignore[method-assign]
-
-    @property
-    def has_diverged(self) -> bool:
-        """Whether it serves nothing any more, since its state cannot be right."""
-        return self._diverged
-
-    @property
-    def log(self) -> RaftLog:
-        return self._log
-
-
-# The last ones are used: bugs.py puts faulty ones there.
-LOG_TYPES: list[type[RaftLog]] = [RaftLog]
-REPLICA_TYPES: list[type[Replica]] = [Replica]
-
-
-class SimCore(Core):
-    """The real core without its thread: the timeline runs its rounds."""
-
-    def __init__(self, node: "SimNode", config: NodeConfig, peers: SimPeers, loop: SimLoop) -> None:
-        super().__init__(config, peers, loop, node)  # type: ignore[arg-type]  # peers stand in for gRPC's
-        self._node = node
-        self.is_dead = False
-
-    def post(self, call: Callable[[], None]) -> None:
-        if not self.is_dead:
-            super().post(call)
-            self._node.wake(WAKE_US)
-
-    def call_on_loop(self, call: Callable[[], None]) -> None:
-        if not self.is_dead:
-            super().call_on_loop(call)
-
-    def open(self, engine: SimEngine) -> None:
-        self._engine = engine
-
-    def status(self) -> ClusterView:
-        return self._engine.view()
-
-    @property
-    def engine(self) -> SimEngine:
-        assert isinstance(self._engine, SimEngine)
-        return self._engine
-
-    def round(self) -> float:
-        """One round, as the core's own but for the view, which is made when it is asked for; the seconds until the
-        next is due."""
-        self._wait_s = 0.0
-        self._take_calls()
-        wait_s = self._engine.step()
-        self._answer_committed()
-        self._flush_to_loop()
-        return wait_s if self._inbox.empty() else 0.0
-
-
-class CallContext:
-    """What services ask of gRPC's context."""
-
-    def __init__(self, loop: SimLoop, deadline_s: float) -> None:
-        self._loop = loop
-        self._deadline_s = deadline_s
-
-    def time_remaining(self) -> float:
-        return self._deadline_s - self._loop.time()
-
-
-class StreamContext:
-    """A worker's stream as its node's service sees it."""
-
-    def __init__(self, loop: SimLoop, connection: Connection, node: int) -> None:
-        self._loop = loop
-        self._connection = connection
-        self._node = node
-        self._arrived: list[Any] = []
-        self._waiter: Any = None
-
-    def put(self, message: Any) -> None:
-        self._arrived.append(message)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def read(self) -> Any:
-        while not self._arrived:
-            self._waiter = self._loop.create_future()
-            await self._waiter
-        return self._arrived.pop(0)
-
-    async def write(self, message: Message) -> None:
-        self._connection.send(self._node, message.SerializeToString())
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a call came to: a response or an error; `index` is how far the node was when it answered."""
-
-    response: Any = None
-    error: RaftschedError | None = None
 
 
 class SimNode:
@@ -312,7 +188,7 @@ class SimNode:
         )
         self._peers.on_sent = self._witness.sent
         self._peers.on_taken = self._taken
-        core = self._core = SimCore(self, self._config, self._peers, self.loop)
+        core = self._core = SimCore(self._config, self._peers, self.loop, self, self.wake)
         self._log_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
         self._snapshot_work = SimBackground(self._timeline, self._rng, self.disk, partial(core.post, _nothing))
         self._streams: dict[Connection, Any] = {}

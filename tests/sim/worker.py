@@ -6,13 +6,14 @@ cluster can defend against: start a handler after it must know that its session 
 
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from raftsched.v1 import worker_pb2
-from tests.checker import Completion, Run
+from tests.checker import Completion
+from tests.sim.holdings import Held, Result, Stream
 from tests.sim.ledger import Ledger
-from tests.sim.network import Connection, Network
+from tests.sim.network import Network
 from tests.sim.node import SimNode
 from tests.sim.timeline import MILLISECOND_US, SECOND_US, Timeline, Violation
 
@@ -28,50 +29,6 @@ CONFIRM_US = 8 * SECOND_US
 HELLO_US = 8 * SECOND_US
 # Handlers stop so much before the session may end.
 MARGIN_US = SECOND_US
-
-
-@dataclass(slots=True, eq=False)
-class Held:
-    """An execution that a worker holds under a token."""
-
-    token: int
-    execution: int
-    job_id: int
-    scheduled_for_ms: int
-    attempt: int
-    handler: str
-    key: str
-    max_attempts: int
-    started_ms: int = 0
-    worker_started_ms: int = 0
-    has_begun: bool = False
-    is_over: bool = False
-    told_started: bool = False
-
-
-@dataclass(slots=True)
-class Result:
-    """What became of an execution, until the cluster has confirmed it."""
-
-    held: Held
-    succeeded: bool
-    ended_ms: int
-    permanent: bool = False
-    # Sent beside the same result, and never again.
-    is_copy: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class Stream:
-    """To one node."""
-
-    node: SimNode
-    connection: Connection
-    is_ready: bool = False
-    credit: int = 0
-    # Of the credit, what may come yet or has come and waits for its turn.
-    load: int = 0
-    sequence: int = 0
 
 
 class SimWorker:
@@ -423,19 +380,7 @@ class SimWorker:
         self._record(held, ended_ms=self._cluster_ms(), succeeded=succeeded)
 
     def _record(self, held: Held, *, ended_ms: int | None, succeeded: bool) -> None:
-        self._ledger.runs.append(
-            Run(
-                key=held.key,
-                started_ms=held.started_ms,
-                ended_ms=ended_ms,
-                succeeded=succeeded,
-                process=self.number * 1_000 + self.life,
-                scheduled_for_ms=held.scheduled_for_ms,
-                attempt=held.attempt,
-                execution=held.execution,
-                token=held.token,
-            )
-        )
+        self._ledger.runs.append(held.run(self.number * 1_000 + self.life, ended_ms, succeeded=succeeded))
 
     # --- results ----------------------------------------------------------------------------------------------------
 
