@@ -65,6 +65,10 @@ class Node:
                 return None
             raise
 
+    def retire(self) -> None:
+        """Calls that any node will do for do not go here any more."""
+        self.sits_out_until = float("inf")
+
     def close(self) -> None:
         self.channel.close()
 
@@ -80,6 +84,9 @@ class Api:
         for node in self.nodes:
             node.close()
 
+    def add(self, address: str) -> None:
+        self.nodes.append(Node(address))
+
     def call(self, attempt: Callable[[Node], T], deadline_s: float = 40.0, node: Node | None = None) -> T:
         """Tries nodes in turn (or `node` alone). Raises what a node refused, or the last failure when time is up."""
         deadline = time.monotonic() + deadline_s * PATIENCE
@@ -90,7 +97,7 @@ class Api:
             except grpc.RpcError as error:
                 if error.code() not in RETRYABLE or time.monotonic() > deadline:
                     raise
-            chosen.sits_out_until = time.monotonic() + SIT_OUT_S
+            chosen.sits_out_until = max(chosen.sits_out_until, time.monotonic() + SIT_OUT_S)
             time.sleep(0.05)
 
     def _next_node(self) -> Node:

@@ -63,17 +63,22 @@ class Cluster:
         self.api = Api(list(self.addresses.values()))
         self._worker_app = worker_app
         self.workers: dict[str, Process] = {}
-        settings: dict[str, object] = {"session_ttl": f"{session_ttl_ms}ms"}
+        self._settings: dict[str, object] = {"session_ttl": f"{session_ttl_ms}ms"}
         if log_keep_entries is not None:
-            settings["log_keep_entries"] = log_keep_entries
-        self.nodes = {number: self._node(number, settings) for number in self.addresses}
+            self._settings["log_keep_entries"] = log_keep_entries
+        self.nodes = {number: self._node(number) for number in self.addresses}
+        # Nodes that were members once, and may still run.
+        self.former_nodes: dict[int, Process] = {}
         # Every digest any node ever reported, by the index it was for.
         self._digests: dict[int, str] = {}
 
-    def _node(self, number: int, settings: dict[str, object]) -> Process:
+    def _node(self, number: int) -> Process:
         own = {"node_id": number, "data_dir": str(self.data_dir(number)), "listen": self.addresses[number]}
-        lines = [f"{key} = {json.dumps(value)}" for key, value in {**own, **settings}.items()]
-        lines += ["[peers]", *(f'{peer} = "{self._peer_address(number, peer)}"' for peer in self.addresses)]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in {**own, **self._settings}.items()]
+        lines += ["[peers]", *(f'{peer} = "{address}"' for peer, address in self.addresses.items())]
+        if self._links is not None:
+            others = [peer for peer in self.addresses if peer != number]
+            lines += ["[routes]", *(f'{peer} = "{self._links.address(number, peer)}"' for peer in others)]
         config = self.folder / f"node-{number}.toml"
         config.write_text("\n".join(lines) + "\n")
         command = [sys.executable, "-m", "raftsched.cli.main", "node", f"--config={config}"]
@@ -84,9 +89,6 @@ class Cluster:
 
     def _machine(self, number: int) -> Machine:
         return self._machines.get(number, ORDINARY)
-
-    def _peer_address(self, number: int, peer: int) -> str:
-        return self.addresses[peer] if self._links is None or peer == number else self._links.address(number, peer)
 
     @property
     def links(self) -> Links:
@@ -108,9 +110,25 @@ class Cluster:
         assert not self.nodes[number].alive
         shutil.rmtree(self.data_dir(number))
 
+    def start_joining(self) -> int:
+        """Starts one more node, which knows those that are there, and waits to be added."""
+        number = max(self.addresses) + 1
+        (port,) = free_ports(1)
+        self.addresses[number] = f"127.0.0.1:{port}"
+        self.api.add(self.addresses[number])
+        self.nodes[number] = self._node(number)
+        self.nodes[number].start()
+        return number
+
+    def retire(self, number: int) -> None:
+        """A node that was removed is left alone from now on; it still runs."""
+        del self.addresses[number]
+        self.former_nodes[number] = self.nodes.pop(number)
+        self.node(number).retire()
+
     @property
     def processes(self) -> list[Process]:
-        return [*self.nodes.values(), *self.workers.values()]
+        return [*self.nodes.values(), *self.former_nodes.values(), *self.workers.values()]
 
     def start(self) -> "Cluster":
         for node in self.nodes.values():

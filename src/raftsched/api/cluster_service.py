@@ -1,8 +1,9 @@
-"""ClusterService: what this node knows of the cluster, read in one piece; verification and backup of what it holds."""
+"""ClusterService: what this node knows of the cluster, verification and backup of what it holds, who is a member."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import cast
 
 from raftsched.api.backup import Backups
@@ -10,6 +11,7 @@ from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
 from raftsched.api.messages import optional_timestamp, timestamp
 from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.api.validate import check_node_address, check_node_id
 from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.zones import database_version
@@ -105,10 +107,40 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
             async for piece in pieces:
                 yield cluster_pb2.BackupResponse(data=piece)
 
+    async def AddNode(self, request: cluster_pb2.AddNodeRequest, context: Context) -> cluster_pb2.AddNodeResponse:
+        refuse_unknown_fields(request)
+        check_node_id(request.id)
+        check_node_address(request.address)
+        await self._gate.change(partial(self._core.add_node, request.id, request.address), context)
+        return cluster_pb2.AddNodeResponse(nodes=_nodes(self._core.status()))
+
+    async def RemoveNode(
+        self, request: cluster_pb2.RemoveNodeRequest, context: Context
+    ) -> cluster_pb2.RemoveNodeResponse:
+        refuse_unknown_fields(request)
+        check_node_id(request.id)
+        await self._gate.change(partial(self._core.remove_node, request.id), context)
+        return cluster_pb2.RemoveNodeResponse(nodes=_nodes(self._core.status()))
+
+    async def TransferLeadership(
+        self, request: cluster_pb2.TransferLeadershipRequest, context: Context
+    ) -> cluster_pb2.TransferLeadershipResponse:
+        refuse_unknown_fields(request)
+        if request.to:
+            check_node_id(request.to, "to")
+        await self._gate.change(partial(self._core.transfer_leadership, request.to or None), context)
+        return cluster_pb2.TransferLeadershipResponse(leader=self._core.status().leader_id or 0)
+
 
 def _nodes(known: ClusterView) -> list[cluster_pb2.Node]:
     return [
-        cluster_pb2.Node(id=peer.node_id, address=peer.address, connected=peer.connected, match_index=peer.match_index)
+        cluster_pb2.Node(
+            id=peer.node_id,
+            address=peer.address,
+            connected=peer.connected,
+            match_index=peer.match_index,
+            role=cluster_pb2.NODE_ROLE_VOTER if peer.is_voter else cluster_pb2.NODE_ROLE_LEARNER,
+        )
         for peer in known.peers
     ]
 

@@ -1,12 +1,13 @@
 """What every service does with the core: submits and remembers how far, waits before it reads, and never for ever."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from raftsched.api.grpc_types import Context
 from raftsched.api.ports import Core
 from raftsched.api.shared_barrier import SharedBarrier
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import NodeDiverged, ReadTimeout
+from raftsched.model.errors import NodeDiverged, OutcomeUnknown, ReadTimeout
 from raftsched.state.results import Rejected, Result
 from raftsched.v1 import cluster_pb2, job_pb2
 
@@ -37,6 +38,18 @@ class CoreGate:
         if isinstance(result, Rejected):
             raise result.error
         return result
+
+    async def change(self, ask: Callable[[float], Awaitable[None]], context: Context) -> None:
+        """Has the cluster itself changed by `ask(timeout_s)`, whose errors pass through. Raises OutcomeUnknown."""
+        self._refuse_if_diverged()
+        timeout_s = remaining_s(context)
+        try:
+            # The core ends it in time, unless it stops meanwhile.
+            async with asyncio.timeout(timeout_s + ANSWER_MARGIN_S / 2):
+                await ask(timeout_s)
+        except TimeoutError:
+            raise OutcomeUnknown() from None
+        self._answered_index = max(self._answered_index, self._core.machine.applied_index)
 
     @property
     def answered_index(self) -> int:

@@ -35,6 +35,24 @@ class Core(Protocol):
 
     def status(self) -> ClusterView: ...
 
+    async def add_node(self, node_id: int, address: str, timeout_s: float) -> None:
+        """Returns once the node is a member, also if it was one before.
+
+        Raises MemberExists, MembershipChangeInProgress, LeaderNotReady, NoQuorum, OutcomeUnknown, TooManyRequests.
+        """
+
+    async def remove_node(self, node_id: int, timeout_s: float) -> None:
+        """Returns once the node is no member, also if it was none before.
+
+        Raises QuorumAtRisk, CannotLead, and what add_node raises.
+        """
+
+    async def transfer_leadership(self, target: int | None, timeout_s: float) -> None:
+        """Returns once `target`, or any other node, leads.
+
+        Raises NodeNotFound, CannotLead, NoQuorum, OutcomeUnknown, TooManyRequests.
+        """
+
     async def ask_worker(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None:
         """Asks the worker that holds this lease to drop the execution.
 

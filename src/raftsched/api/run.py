@@ -53,6 +53,7 @@ class Node:
             deliver=lambda call: self._core.post(call),
             on_report=lambda node_id, data: self._core.on_report(node_id, data),
             credentials=_channel_credentials(config.tls),
+            routes=config.routes,
         )
         self._core = Core(config, peers, loop, self)
         settings = WorkerSettings(
@@ -118,7 +119,7 @@ class Node:
         await server.set_serving(False)
         self._core.drain()
         self._workers.drain()
-        if len(self._config.peers) > 1:
+        if len(self._core.status().peers) > 1:
             await self._until(lambda: self._core.status().leader_id != self._config.node_id, HAND_OVER_S)
         await self._until(lambda: self._hub.stream_count == 0, self._config.drain_grace_s)
         refusing = asyncio.create_task(server.drain(self._config.drain_grace_s))

@@ -17,6 +17,10 @@ _QUEUE = re.compile(rf"[a-z0-9._-]{{1,{limits.QUEUE_MAX_LENGTH}}}")
 _HANDLER = re.compile(rf"[A-Za-z0-9_.:/-]{{1,{limits.HANDLER_MAX_LENGTH}}}")
 _LABEL_KEY = re.compile(rf"[a-z0-9._/-]{{1,{limits.LABEL_KEY_MAX_LENGTH}}}")
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
+# A name, an IPv4 address, or an IPv6 address in brackets.
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.%]{2,64}\]")
+_WILDCARDS = frozenset({"0.0.0.0", "[::]"})
+_PORT_MAX = 65_535
 # C0, DEL and C1, and the line separators: they break logs, terminals and tables.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -46,6 +50,21 @@ def check_handler(handler: str, field: str = "handler") -> None:
         raise InvalidField(
             f"1–{limits.HANDLER_MAX_LENGTH} characters of A–Z, a–z, 0–9, _ . : / and - are right", field=field
         )
+
+
+def check_node_id(node_id: int, field: str = "id") -> None:
+    """Raises InvalidField."""
+    if not 1 <= node_id <= limits.NODE_ID_MAX:
+        raise InvalidField(f"a node's id is 1–{limits.NODE_ID_MAX}", field=field)
+
+
+def check_node_address(address: str, field: str = "address") -> None:
+    """Where everybody reaches a node. Raises InvalidField."""
+    host, _, port = address.rpartition(":")
+    if not _HOST.fullmatch(host) or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= _PORT_MAX:
+        raise InvalidField("host:port is right", field=field)
+    if host in _WILDCARDS:
+        raise InvalidField(f"{host} is no address that others can connect to", field=field)
 
 
 def check_text(text: str, max_length: int, field: str) -> None:

@@ -10,7 +10,7 @@ import grpc
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP, UNAVAILABLE
 from raftsched.cli.output import document, print_facts, print_json, print_table
-from raftsched.client import ClusterStatus, NodeHealth, SyncClient
+from raftsched.client import ClusterStatus, NodeHealth, NodeRole, SyncClient
 from raftsched.client.errors import RaftschedError, Unavailable
 
 # What of a status is about the node that answers.
@@ -41,7 +41,7 @@ class NodeAnswer:
 
 @click.group("cluster", epilog=EXIT_CODES_HELP)
 def cluster() -> None:
-    """See the state of the cluster, verify what its nodes hold, back it up."""
+    """See the state of the cluster, change its nodes, verify what they hold, back it up."""
 
 
 @cluster.command("status", epilog=EXIT_CODES_HELP)
@@ -137,13 +137,12 @@ def _print_status(best: ClusterStatus, answers: list[NodeAnswer]) -> None:
 def _node_row(one: NodeAnswer) -> tuple[Any, ...]:
     if one.status is None:
         return (one.id, one.address, None, one.error, None, None, None, None, None)
-    role = "leader" if one.status.leader == one.id else "follower"
     own = one.status
     digest = own.state_digest[:12]
     return (
         one.id,
         one.address,
-        role,
+        _role(own),
         own.health,
         own.applied_index,
         own.commit_index,
@@ -151,6 +150,13 @@ def _node_row(one: NodeAnswer) -> tuple[Any, ...]:
         digest,
         own.version,
     )
+
+
+def _role(own: ClusterStatus) -> str:
+    if own.leader == own.node:
+        return "leader"
+    is_learner = any(node.id == own.node and node.role == NodeRole.LEARNER for node in own.nodes)
+    return "learner" if is_learner else "follower"
 
 
 def _until(moment: datetime | None, clock: datetime | None) -> str | None:

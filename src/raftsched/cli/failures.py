@@ -21,8 +21,9 @@ Exit codes:
   0  done
   1  the cluster answered with another error, or some items could not be taken
   2  wrong usage: an option, or a value that the cluster does not allow
-  3  there is no such job, name or execution
-  4  a conflict: name taken, request id used otherwise, job running or finished, not a dead letter
+  3  there is no such job, name, execution or node
+  4  a conflict: name taken, request id used otherwise, job running or finished, not a dead letter, nodes that must
+     change otherwise or later
   5  no node could be reached, no quorum, or overloaded: try again
 """
 
@@ -38,6 +39,14 @@ _EXIT_CODES: tuple[tuple[type[errors.RaftschedError], int], ...] = (
     (errors.NotDeadLetter, CONFLICT),
     (errors.Unavailable, UNAVAILABLE),
 )
+_EXIT_CODES_BY_REASON = {
+    "MEMBER_EXISTS": CONFLICT,
+    "NODE_NOT_FOUND": NOT_FOUND,
+    "MEMBERSHIP_CHANGE_IN_PROGRESS": CONFLICT,
+    "LEADER_NOT_READY": UNAVAILABLE,
+    "QUORUM_AT_RISK": CONFLICT,
+    "CANNOT_LEAD": CONFLICT,
+}
 
 _ADVICE = {
     "FIELD_NOT_IMPLEMENTED": "leave that option out",
@@ -57,6 +66,13 @@ _ADVICE = {
     "UNAVAILABLE": "start a node (raftsched dev), or name one that runs (--node or RAFTSCHED_NODES); "
     "nodes with TLS want the --tls options too",
     "DEADLINE_EXCEEDED": "repeat the command: it will not be done twice; --timeout sets how long to wait",
+    "MEMBER_EXISTS": "see the nodes with: raftsched cluster status; to move one: raftsched cluster remove, then add",
+    "NODE_NOT_FOUND": "see the nodes with: raftsched cluster status",
+    "MEMBERSHIP_CHANGE_IN_PROGRESS": "repeat it once no node is a learner any more (raftsched cluster status); "
+    "one that will not come can be removed",
+    "LEADER_NOT_READY": "repeat the command in a moment",
+    "QUORUM_AT_RISK": "start the nodes that are down, or add others first: raftsched cluster status",
+    "CANNOT_LEAD": "name a node that votes and is connected: raftsched cluster status",
     "OUTCOME_UNKNOWN": "repeat the command: it will not be done twice",
 }
 
@@ -75,7 +91,8 @@ class Failure(Exception):
 
 def failure_of(error: errors.RaftschedError, nodes: Sequence[str] = ()) -> Failure:
     """An error of the client, with its exit code and what to do about it. `nodes` are those that were asked."""
-    exit_code = next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), ERROR)
+    by_reason = _EXIT_CODES_BY_REASON.get(error.reason, ERROR)
+    exit_code = next((code for cls, code in _EXIT_CODES if isinstance(error, cls)), by_reason)
     message = error.message
     if error.reason == "UNAVAILABLE":
         message = f"no node answers at {', '.join(nodes)} ({message})"

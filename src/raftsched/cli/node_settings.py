@@ -90,7 +90,7 @@ def _tls_files(settings: Mapping[str, Any]) -> TlsFiles | None:
 
 
 # Settings that go to NodeConfig under their own name and have their default there.
-_PASSED_ON = ("session_ttl_ms", "started_after_ms", "log_keep_entries", "drain_grace_s")
+_PASSED_ON = ("session_ttl_ms", "started_after_ms", "log_keep_entries", "drain_grace_s", "routes")
 
 _Reader = Callable[[str, Any, Path], dict[str, Any]]
 
@@ -171,5 +171,6 @@ _KEYS: dict[str, _Reader] = {
     "log_format": _choice(*LOG_FORMATS),
     "log_level": _choice(*LOG_LEVELS),
     "peers": _peers,
+    "routes": _peers,
     "tls": _tls,
 }

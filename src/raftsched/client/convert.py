@@ -1,7 +1,7 @@
 """Client values to protobuf messages and back."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -148,10 +148,7 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         state_digest=status.state_digest,
         replicated_clock=_optional_time(status, "replicated_clock"),
         version=status.version,
-        nodes=tuple(
-            values.NodeStatus(id=node.id, address=node.address, connected=node.connected, match_index=node.match_index)
-            for node in status.nodes
-        ),
+        nodes=node_values(status.nodes),
         shard_owners=tuple(status.shard_owners),
         queues=tuple(
             values.QueueStatus(name=queue.name, ready=queue.ready, workers=queue.workers) for queue in status.queues
@@ -173,6 +170,19 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         health=_enum(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
         cluster_id=status.cluster_id,
         time_zone_database=status.time_zone_database,
+    )
+
+
+def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, ...]:
+    return tuple(
+        values.NodeStatus(
+            id=node.id,
+            address=node.address,
+            connected=node.connected,
+            match_index=node.match_index,
+            role=_enum(values.NodeRole, cluster_pb2.NodeRole.Name, node.role, "NODE_ROLE_"),
+        )
+        for node in nodes
     )
 
 

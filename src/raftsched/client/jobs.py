@@ -20,6 +20,7 @@ from raftsched.client.values import (
     Job,
     JobSpec,
     JobState,
+    NodeStatus,
     OverlapPolicy,
     RetryPolicy,
     SkippedOccurrence,
@@ -278,6 +279,42 @@ class Client:
             lambda stubs: stubs.cluster.GetStatus, request, timeout_s=self._timeout_s, address=address
         )
         return convert.status_value(answer)
+
+    async def add_node(self, node_id: int, address: str) -> Sequence[NodeStatus]:
+        """Adds a node to the cluster; returns its nodes. The new one is a learner until it has caught up.
+
+        Repeating it changes nothing. The errors have the reasons MEMBER_EXISTS (with another address),
+        MEMBERSHIP_CHANGE_IN_PROGRESS, LEADER_NOT_READY.
+        """
+        request = cluster_pb2.AddNodeRequest(id=node_id, address=address)
+        answer: cluster_pb2.AddNodeResponse = await self._pool.call(
+            lambda stubs: stubs.cluster.AddNode, request, timeout_s=self._timeout_s
+        )
+        return convert.node_values(answer.nodes)
+
+    async def remove_node(self, node_id: int) -> Sequence[NodeStatus]:
+        """Removes a node from the cluster; returns those that are left. Repeating it changes nothing.
+
+        Further reasons of errors: QUORUM_AT_RISK, CANNOT_LEAD (it leads, and nobody else is fit to).
+        """
+        answer: cluster_pb2.RemoveNodeResponse = await self._pool.call(
+            lambda stubs: stubs.cluster.RemoveNode,
+            cluster_pb2.RemoveNodeRequest(id=node_id),
+            timeout_s=self._timeout_s,
+        )
+        return convert.node_values(answer.nodes)
+
+    async def transfer_leadership(self, to: int | None = None) -> int:
+        """Has node `to`, or any other than the present leader, lead; returns the leader.
+
+        Reasons of errors: NODE_NOT_FOUND, CANNOT_LEAD.
+        """
+        answer: cluster_pb2.TransferLeadershipResponse = await self._pool.call(
+            lambda stubs: stubs.cluster.TransferLeadership,
+            cluster_pb2.TransferLeadershipRequest(to=to or 0),
+            timeout_s=self._timeout_s,
+        )
+        return answer.leader
 
     def _read(self, linearizable: bool) -> job_pb2.ReadOptions:
         return job_pb2.ReadOptions(linearizable=linearizable, min_index=self._index)

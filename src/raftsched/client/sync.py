@@ -87,6 +87,9 @@ class SyncClient:
     dead_letters = _iterating(Client.dead_letters)
     replay = _blocking(Client.replay)
     status = _blocking(Client.status)
+    add_node = _blocking(Client.add_node)
+    remove_node = _blocking(Client.remove_node)
+    transfer_leadership = _blocking(Client.transfer_leadership)
 
     @property
     def addresses(self) -> tuple[str, ...]:

@@ -67,6 +67,15 @@ class NodeHealth(StrEnum):
     NO_QUORUM = "NO_QUORUM"
     DRAINING = "DRAINING"
     DIVERGED = "DIVERGED"
+    NOT_A_MEMBER = "NOT_A_MEMBER"
+
+
+class NodeRole(StrEnum):
+    """Whether a node counts for elections and for what is confirmed, or is still catching up."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    VOTER = "VOTER"
+    LEARNER = "LEARNER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +210,7 @@ class NodeStatus:
     connected: bool
     # Highest log entry known to be on it; only the leader knows, else 0.
     match_index: int
+    role: NodeRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

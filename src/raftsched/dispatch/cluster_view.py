@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PeerView:
-    """Another node, as the node that answers sees it. `match_index` is 0 unless that node leads."""
+    """Another node, as the node that answers sees it. `match_index` is 0 unless that node leads.
+
+    Who is no voter is a learner: it has been added and not caught up yet.
+    """
 
     node_id: int
     address: str
     connected: bool
     match_index: int
+    is_voter: bool = True
 
 
 @dataclass(frozen=True, slots=True)

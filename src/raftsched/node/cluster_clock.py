@@ -8,7 +8,7 @@ A sudden jump is not believed before the others have confirmed it.
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from raftsched.raft.ports import Clock
 
@@ -25,7 +25,7 @@ REPORT_LIFE_S = 5.0
 
 
 class ClusterClock:
-    """A raft.ports.Clock for one node of `members`. Any thread may ask for the time."""
+    """A raft.ports.Clock for one node of `members`, a number. Any thread may ask for the time."""
 
     def __init__(self, clock: Clock, *, members: int, bound_ms: int = BOUND_MS) -> None:
         self._clock = clock
@@ -71,6 +71,13 @@ class ClusterClock:
         """Whether a majority's clocks are known and this machine's agrees: a leader's clock becomes everybody's, and
         cannot be taken back."""
         return self._members == 1 or (self._is_trusted and self._is_judged)
+
+    def follow_members(self, members: int, peers: Collection[int]) -> None:
+        """The cluster has so many nodes now, and these of them, which are others, have a say."""
+        with self._lock:
+            self._members = members
+            for gone in self._reports.keys() - set(peers):
+                del self._reports[gone]
 
     def offset_ms(self) -> int | None:
         """How far the median of all clocks is ahead of this machine's; None when too few are known."""

@@ -19,7 +19,11 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """`peers` maps node ids to "host:port" and holds this node too. Raises InvalidField."""
+    """`peers` maps node ids to "host:port" and holds this node too. Raises InvalidField.
+
+    They are the cluster at its first start. A node that joins later names those that are there and itself; from then
+    on the cluster's own record counts.
+    """
 
     node_id: int
     data_dir: Path
@@ -37,21 +41,20 @@ class NodeConfig:
     # How long a node that is told to stop waits for calls and worker messages under way.
     drain_grace_s: float = 10.0
     tls: TlsFiles | None = None
+    # Where this node reaches others, when that is not where everybody does, as behind a forwarded port.
+    routes: dict[int, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not 1 <= self.node_id <= 65_535:
             raise InvalidField("must be 1 to 65535", field="node_id")
         if self.node_id not in self.peers:
             raise InvalidField(f"must name this node ({self.node_id}) too", field="peers")
-        if len(self.peers) not in (1, 3, 5):
-            raise InvalidField(
-                f"a cluster has 1, 3 or 5 nodes, not {len(self.peers)}: an even number survives no more failures",
-                field="peers",
-            )
         if len(set(self.peers.values())) != len(self.peers):
             raise InvalidField("two nodes have the same address", field="peers")
         for node_id, address in self.peers.items():
             split_address(address, f"peers[{node_id}]")
+        for node_id, address in self.routes.items():
+            split_address(address, f"routes[{node_id}]")
         split_address(self.listen, "listen")
         if not 1_000 <= self.session_ttl_ms <= 3_600_000:
             raise InvalidField("must be 1 s to 1 h", field="session_ttl_ms")

@@ -18,7 +18,7 @@ from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.pending import OnResult
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import NoQuorum, TooManyRequests
+from raftsched.model.errors import NoQuorum, RaftschedError, TooManyRequests
 from raftsched.node.clock import SystemClock
 from raftsched.node.config import NodeConfig
 from raftsched.node.engine import Engine, Outside
@@ -35,6 +35,7 @@ CALLS_PER_ROUND = 256
 # Of one processor's time, what reading the whole state and log may take.
 VERIFY_SHARE = 0.25
 T = TypeVar("T")
+OnChanged = Callable[[RaftschedError | None], None]
 
 
 class LoopSide(Protocol):
@@ -161,6 +162,33 @@ class Core:
     def status(self) -> ClusterView:
         """As of the core thread's last round."""
         return self._view
+
+    async def add_node(self, node_id: int, address: str, timeout_s: float) -> None:
+        """See api.ports.Core."""
+        await self._change(lambda done: self._engine.replica.add_node(node_id, address, done, timeout_s=timeout_s))
+
+    async def remove_node(self, node_id: int, timeout_s: float) -> None:
+        """See api.ports.Core."""
+        await self._change(lambda done: self._engine.replica.remove_node(node_id, done, timeout_s=timeout_s))
+
+    async def transfer_leadership(self, target: int | None, timeout_s: float) -> None:
+        """See api.ports.Core."""
+        await self._change(lambda done: self._engine.replica.request_transfer(target, done, timeout_s=timeout_s))
+
+    async def _change(self, ask: Callable[[OnChanged], None]) -> None:
+        future: asyncio.Future[None] = self._loop.create_future()
+
+        def done(error: RaftschedError | None) -> None:
+            self.call_on_loop(partial(_resolve, future, None) if error is None else partial(_refuse, future, error))
+
+        def begin() -> None:
+            try:
+                ask(done)
+            except TooManyRequests as error:
+                done(error)
+
+        self.post(begin)
+        await future
 
     async def ask_worker(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None:
         """See api.ports.Core."""

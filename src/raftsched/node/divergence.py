@@ -6,6 +6,7 @@ with it, is the one that is wrong.
 """
 
 from collections import OrderedDict
+from collections.abc import Collection
 
 # Digests kept for peers that report an index this node has passed: some seconds of entries under full load.
 HISTORY = 4_096
@@ -20,6 +21,13 @@ class DivergenceWatch:
         # Peer -> (index, digest) that this node has not applied yet.
         self._ahead: dict[int, tuple[int, bytes]] = {}
         self._agrees: dict[int, bool] = {}
+
+    def follow_members(self, members: int, peers: Collection[int]) -> None:
+        """The cluster has so many nodes now, and these of them, which are others, have a say."""
+        self._members = members
+        for known in (self._ahead, self._agrees):
+            for gone in known.keys() - set(peers):
+                del known[gone]
 
     def applied(self, index: int, digest: bytes) -> None:
         """This node's state at `index`."""

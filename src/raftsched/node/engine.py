@@ -23,6 +23,7 @@ from raftsched.node.verification import Verifications
 from raftsched.raft.background import InlineBackground
 from raftsched.raft.config import RaftConfig
 from raftsched.raft.log import RaftLog
+from raftsched.raft.membership import Membership
 from raftsched.raft.ports import Background, Clock, PeerTransport
 from raftsched.raft.replica import Replica
 from raftsched.state.machine import Machine
@@ -95,6 +96,7 @@ class Engine:
         self._diverged = False
         self._watch = DivergenceWatch(members=len(config.peers))
         self._watched_index = 0
+        # Members that have told of themselves.
         self._peers: dict[int, _Peer] = {}
         self._next_report_s = 0.0
         # What this node found when it last verified its state.
@@ -125,7 +127,7 @@ class Engine:
         )
         self._verifications = Verifications(
             node_id=config.node_id,
-            members=lambda: config.peers,
+            members=lambda: self.replica.membership.voters,
             machine=self.machine,
             store=self.store,
             log=self._log,
@@ -152,6 +154,8 @@ class Engine:
             clock=self.clock,
             session_grace_ms=config.session_ttl_ms,
         )
+        self._membership: Membership | None = None
+        self._follow_membership()
 
     def step(self) -> float:
         """Does all that is due now and applies at most one entry. Returns the seconds until the next step is due."""
@@ -160,6 +164,7 @@ class Engine:
         if self._diverged:
             return LONGEST_WAIT_S
         waits: list[float | None] = [LONGEST_WAIT_S, self.replica.tick()]
+        self._follow_membership()
         self._follow_snapshots()
         self._follow_leadership()
         now_s = self.clock.monotonic()
@@ -193,6 +198,9 @@ class Engine:
     def on_report(self, node_id: int, data: bytes) -> None:
         """What a peer told of itself."""
         report = report_pb2.NodeReport.FromString(data)
+        if node_id not in self.replica.membership.voters:
+            # What is not a majority's does not count, and who is behind cannot dispatch.
+            return
         if node_id not in self._peers:
             self._duties.review_now()
         self._peers[node_id] = _Peer(report.worker_credit, self.clock.monotonic())
@@ -245,6 +253,19 @@ class Engine:
             close = command_pb2.CloseSession(session=result.session)
             self.submit(command_pb2.Command(close_session=close), 1, lambda _result: None)
 
+    def _follow_membership(self) -> None:
+        membership = self.replica.membership
+        if membership is self._membership:
+            return
+        self._membership = membership
+        peers = membership.voters - {self._config.node_id}
+        for follower in (self.clock, self._watch):
+            follower.follow_members(len(membership.voters), peers)
+        self.replica.may_lead = self.clock.may_lead
+        for gone in self._peers.keys() - peers:
+            del self._peers[gone]
+        self._duties.review_now()
+
     def _follow_snapshots(self) -> None:
         if self.machine.applied_index > self._watched_index:
             # It got there without applying: the state is a snapshot's, and older comparisons say nothing about it.
@@ -285,7 +306,7 @@ class Engine:
             wall_ms=self.clock.own_wall_ms,
             verified=self._verified,
         ).SerializeToString()
-        for node_id in self._config.peers:
+        for node_id in self.replica.membership.members:
             if node_id != self._config.node_id:
                 self._send_report(node_id, report)
 
@@ -342,11 +363,12 @@ class Engine:
             peers=tuple(
                 PeerView(
                     node_id=node_id,
-                    address=address,
+                    address=member.address,
                     connected=node_id == self._config.node_id or node_id in connected,
                     match_index=matches.get(node_id, 0),
+                    is_voter=member.is_voter,
                 )
-                for node_id, address in sorted(self._config.peers.items())
+                for node_id, member in replica.membership.members.items()
             ),
             health=self._health(),
             cluster_id=self._config.cluster_id,
@@ -359,6 +381,8 @@ class Engine:
             return cluster_pb2.NODE_HEALTH_DIVERGED
         if self._draining:
             return cluster_pb2.NODE_HEALTH_DRAINING
+        if not self.replica.is_member:
+            return cluster_pb2.NODE_HEALTH_NOT_A_MEMBER
         if not self.replica.has_quorum or self.replica.leader_id is None:
             return cluster_pb2.NODE_HEALTH_NO_QUORUM
         return cluster_pb2.NODE_HEALTH_SERVING

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 
@@ -19,6 +20,10 @@ QUEUE_MAX_MESSAGES = 10_000
 WELCOME_TIMEOUT_S = 5.0
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 1.0
+# How long a link that is to end may still send what waits.
+LAST_WORDS_S = 1.0
+# In the trailing metadata of a refusal: the entry of the membership by which the caller is no member.
+REFUSED_BY = "raftsched-membership-index"
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
@@ -37,25 +42,30 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 class PeerLink:
-    """Everything on the event loop. `on_up` when messages can be sent, `on_down` when some may have been lost."""
+    """Everything on the event loop. `on_up` when messages can be sent, `on_down` when some may have been lost.
+
+    `hello` makes the introduction; `on_refused` is told when the peer says that this node is no member, with the index
+    of the entry by which it says so.
+    """
 
     def __init__(
         self,
         *,
-        node_id: int,
         to: int,
         address: str,
-        cluster_id: str,
+        hello: Callable[[], peer_pb2.Hello],
         credentials: grpc.ChannelCredentials | None,
         on_up: Callable[[], None],
         on_down: Callable[[], None],
+        on_refused: Callable[[int], None],
     ) -> None:
-        self._hello = peer_pb2.PeerMessage(hello=peer_pb2.Hello(node=node_id, cluster=cluster_id, to=to))
+        self._hello = hello
         self._to = to
         self._address = address
         self._credentials = credentials
         self._on_up = on_up
         self._on_down = on_down
+        self._on_refused = on_refused
         self._is_up = False
         self._waiting: deque[tuple[peer_pb2.PeerMessage, int]] = deque()
         self._waiting_bytes = 0
@@ -63,6 +73,10 @@ class PeerLink:
         self._call: grpc.aio.StreamStreamCall[peer_pb2.PeerMessage, peer_pb2.PeerMessage] | None = None
         self._task: asyncio.Task[None] | None = None
         self._told = ""
+
+    @property
+    def address(self) -> str:
+        return self._address
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"peer-{self._to}")
@@ -72,6 +86,16 @@ class PeerLink:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    async def finish(self) -> None:
+        """Stops once what waits is sent, or soon."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + LAST_WORDS_S
+        try:
+            while self._waiting and loop.time() < end_s:  # noqa: ASYNC110  nobody else waits for this
+                await asyncio.sleep(LAST_WORDS_S / 100)
+        finally:
+            await self.stop()
 
     def put(self, message: peer_pb2.PeerMessage) -> None:
         """Queues a message; dropped while the link is down."""
@@ -115,6 +139,7 @@ class PeerLink:
                     await self._send_all()
                 except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
                     self._tell(error)
+                    self._look_for_refusal(error)
                 except asyncio.CancelledError:
                     # The call was cancelled, by `put` or by gRPC, unless it is this task that was.
                     task = asyncio.current_task()
@@ -134,7 +159,7 @@ class PeerLink:
         stub = peer_pb2_grpc.PeerServiceStub(channel)
         self._call = stub.Exchange()
         async with asyncio.timeout(WELCOME_TIMEOUT_S):
-            await self._call.write(self._hello)
+            await self._call.write(peer_pb2.PeerMessage(hello=self._hello()))
             welcome = await self._call.read()
         if not isinstance(welcome, peer_pb2.PeerMessage) or not welcome.HasField("welcome"):
             raise asyncio.InvalidStateError("the peer did not answer with Welcome")
@@ -160,6 +185,14 @@ class PeerLink:
         finally:
             ended.cancel()
             await asyncio.gather(ended, return_exceptions=True)
+
+    def _look_for_refusal(self, error: BaseException) -> None:
+        if isinstance(error, grpc.aio.AioRpcError):
+            # A sequence of pairs, whatever its type says.
+            metadata: Any = error.trailing_metadata()
+            for key, value in metadata or ():
+                if key == REFUSED_BY and str(value).isdecimal():
+                    self._on_refused(int(value))
 
     def _tell(self, error: BaseException) -> None:
         text = f"{error.code().name}: {error.details()}" if isinstance(error, grpc.aio.AioRpcError) else str(error)

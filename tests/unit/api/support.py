@@ -17,7 +17,7 @@ from grpc_status import rpc_status
 from raftsched.api.server import ApiServer, Service
 from raftsched.dispatch.cluster_view import ClusterView, PeerView
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import NoQuorum
+from raftsched.model.errors import NoQuorum, RaftschedError
 from raftsched.state.machine import Machine
 from raftsched.state.results import Leased, Result, SessionOpened
 from raftsched.store import keys
@@ -42,6 +42,10 @@ class LocalCore:
         self.worker_answer: bool | None = None
         self.asked: list[tuple[int, int, int]] = []
         self.submitted = 0
+        # The cluster, as the leader would have it; what it refuses to change it with; who was asked to lead.
+        self.members = {1: "127.0.0.1:7001"}
+        self.refusal: RaftschedError | None = None
+        self.transfers: list[int | None] = []
         # Reads that wait for an index which is not applied yet.
         self.waiting = 0
         self._requests = 0
@@ -81,11 +85,31 @@ class LocalCore:
             first_log_index=1,
             digest=self.machine.digest.hex(),
             now_ms=self.machine.now_ms,
-            peers=(PeerView(1, "127.0.0.1:7001", True, 0),),
+            peers=tuple(
+                PeerView(node_id, address, True, 0, is_voter=node_id == 1) for node_id, address in self.members.items()
+            ),
             health=self.health,
             cluster_id="test",
             version="0.0",
         )
+
+    async def add_node(self, node_id: int, address: str, timeout_s: float) -> None:
+        assert timeout_s > 0
+        if self.refusal is not None:
+            raise self.refusal
+        self.members[node_id] = address
+
+    async def remove_node(self, node_id: int, timeout_s: float) -> None:
+        assert timeout_s > 0
+        if self.refusal is not None:
+            raise self.refusal
+        self.members.pop(node_id, None)
+
+    async def transfer_leadership(self, target: int | None, timeout_s: float) -> None:
+        assert timeout_s > 0
+        if self.refusal is not None:
+            raise self.refusal
+        self.transfers.append(target)
 
     async def ask_worker(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None:
         assert timeout_s > 0
