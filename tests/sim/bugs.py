@@ -112,6 +112,16 @@ class SwallowsSnapshotErrors(Replica):
             self._SyncObj__raftCommitIndex = snapshot.index
 
 
+class ChangesAtOnce(Replica):
+    """Changes the membership while the change before is not committed, whoever is left."""
+
+    def _check_may_change(self) -> None:
+        """No objection, ever."""
+
+    def _check_quorum_without(self, node_id: int) -> None:
+        """No objection, ever."""
+
+
 # --- the log --------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +274,15 @@ BUGS = (
     ),
     Bug("tells before the flush", "#6", _replica(TellsBeforeFlush), ("power", "slowness")),
     Bug("counts itself early", "#6", _log(CountsItselfEarly), ("power", "slowness")),
+    Bug(
+        "changes members at once",
+        "#11",
+        _replica(ChangesAtOnce),
+        ("members", "partitions"),
+        nodes=5,
+        every_s=(0.3, 3.0),
+        fault_s=90.0,
+    ),
     Bug("commits unverified", "#12", _replica(CommitsUnverified), ("partitions",), every_s=(1.0, 5.0)),
     Bug(
         "swallows snapshot errors",

@@ -23,6 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "disks": ("full", "install", "empty", "damage", "rot"),
     "clocks": ("clock", "drift"),
     "leaders": ("transfer", "step_down"),
+    "members": ("remove", "remove_leader", "remove_two"),
     "workers": ("worker_crash", "worker_stall", "worker_cut", "worker_clock"),
 }
 
@@ -59,6 +60,8 @@ class Faults:
         self._is_over = False
         self._kinds = [kind for group in plan.groups for kind in GROUPS[group]]
         self.begun: dict[str, int] = {}
+        # Nodes that were removed from the cluster, or may have been: they are added again.
+        self._removed: list[SimNode] = []
         # When something last disturbed a node or a way between two parties.
         for node in nodes:
             node.on_stopped = lambda node=node: self._stopped(node)
@@ -87,6 +90,7 @@ class Faults:
                 worker.resume()
             worker.misbehaves = False
         self.bring_up()
+        self.add_again()
 
     def bring_up(self) -> None:
         """Starts every node that is down; a harmed one looks at its files first."""
@@ -217,6 +221,63 @@ class Faults:
             node.replica.step_down()
             node.wake(0)
         return node is not None
+
+    # --- membership ---------------------------------------------------------------------------------------------------
+
+    def _remove(self) -> bool:
+        return self._remove_nodes([self._rng.choice(self._nodes)])
+
+    def _remove_leader(self) -> bool:
+        node = self._leader()
+        return node is not None and self._remove_nodes([node])
+
+    def _remove_two(self) -> bool:
+        """Asked for at the same time, of different nodes."""
+        return self._remove_nodes(self._rng.sample(self._nodes, 2))
+
+    def _remove_nodes(self, nodes: list[SimNode]) -> bool:
+        """Each is asked for at some node; what was removed gets an empty disk, and is added again later."""
+        asked = self._up()
+        if not asked or self._removed or not all(node.has_joined_for_good for node in self._nodes):
+            return False
+        for node in nodes:
+            at = self._rng.choice(asked)
+            self._removed.append(node)
+            self._timeline.note("is to be removed", node.number, at.number)
+            at.replica.remove_node(node.number, lambda error, node=node: self._was_removed(node, error), timeout_s=6.0)
+            at.wake(0)
+        self._later((7.0, 25.0), self.add_again)
+        return True
+
+    def _was_removed(self, node: SimNode, error: Exception | None) -> None:
+        self._timeline.note("is removed", node.number, type(error).__name__ if error is not None else "")
+        if error is None:
+            self._timeline.after(self._rng.randint(0, 3 * SECOND_US), lambda: self._replace(node))
+
+    def _replace(self, node: SimNode) -> None:
+        """By a new machine of the same number."""
+        if node not in self._removed:
+            return
+        if node.is_up:
+            node.crash()
+        node.empty()
+
+    def add_again(self) -> None:
+        """Asks until every node is a member again."""
+        leader = self._leader()
+        if leader is not None:
+            for node in self._removed:
+                if node.number not in leader.replica.membership.members:
+                    self._timeline.note("is to be added", node.number, leader.number)
+                    address = f"n{node.number}:1"
+                    leader.replica.add_node(node.number, address, lambda _error: None, timeout_s=5.0)
+                    leader.wake(0)
+            self._removed = [node for node in self._removed if not self._votes(leader, node)]
+        if self._removed:
+            self._timeline.after(2 * SECOND_US, self.add_again)
+
+    def _votes(self, leader: SimNode, node: SimNode) -> bool:
+        return node.number in leader.replica.membership.voters
 
     # --- the network ------------------------------------------------------------------------------------------------
 

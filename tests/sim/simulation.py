@@ -269,8 +269,13 @@ class Simulation:
 
     def _is_whole(self) -> bool:
         leader = self.leader()
-        return leader is not None and all(
-            node.is_up and node.replica.leader_id == leader.number and node.has_joined_for_good for node in self.nodes
+        return (
+            leader is not None
+            and len(leader.replica.membership.voters) == len(self.nodes)
+            and all(
+                node.is_up and node.replica.leader_id == leader.number and node.has_joined_for_good
+                for node in self.nodes
+            )
         )
 
     def _is_drained(self, until_ms: int) -> bool:

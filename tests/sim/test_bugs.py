@@ -21,10 +21,6 @@ def test_a_known_fault_is_noticed(bug: Bug) -> None:
     pytest.fail(f"not noticed in {MOST_SEEDS} seeds")
 
 
-def test_a_membership_change_that_overlaps_another_is_noticed() -> None:
-    pytest.skip("hazard #11: nodes cannot be added or removed yet")
-
-
 def test_a_violation_says_how_to_run_its_seed_again() -> None:
     bug = next(bug for bug in BUGS if bug.name == "fires early")
     with bug.planted(), pytest.raises(Violation) as caught:

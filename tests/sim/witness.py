@@ -41,6 +41,9 @@ class Node(Protocol):
     number: int
     emptied_us: int | None
 
+    @property
+    def replica(self) -> Replica: ...
+
     def term_on_disk(self, index: int) -> int | None:
         """The term of the entry that its disk really holds there; 0 when it was compacted away."""
         ...
@@ -157,7 +160,7 @@ class Witness:
         if is_leader and (not seen.was_leader or term != seen.term):
             self._elected(node, replica)
         elif is_leader and commit_index > seen.commit_index:
-            self._committed(node, term, commit_index)
+            self._committed(replica, commit_index)
         seen.term, seen.commit_index, seen.applied_index, seen.was_leader = term, commit_index, applied_index, is_leader
 
     def _elected(self, node: int, replica: Replica) -> None:
@@ -167,7 +170,7 @@ class Witness:
         self.counts.elections += 1
         self._timeline.note("leads", node, term)
         voters = {voter for (voter, of), candidate in self._votes.items() if of == term and candidate == node}
-        if len(voters) <= len(self.nodes) // 2:
+        if len(voters & replica.membership.voters) < replica.membership.quorum:
             raise Violation(f"node {node} leads term {term} with the votes of {sorted(voters)}")
         if log.last_index < self.applied_index:
             raise Violation(f"leader {node} of term {term} lacks committed entry {self.applied_index}")
@@ -176,13 +179,15 @@ class Witness:
             if index in self.entries and log.term_at(index) != self.entries[index][0]:
                 raise Violation(f"leader {node} of term {term} has another entry {index} than was committed")
 
-    def _committed(self, node: int, term: int, index: int) -> None:
+    def _committed(self, replica: Replica, index: int) -> None:
         """A leader says that an entry is committed: a majority's disks must have it, whatever the nodes believe."""
         recently_us = self._timeline.now_us - DISK_FORGOTTEN_US
         if any(one.emptied_us is not None and one.emptied_us > recently_us for one in self.nodes):
             return
-        holders = [one.number for one in self.nodes if one.term_on_disk(index) in (0, term)]
-        if len(holders) <= len(self.nodes) // 2:
+        node, term, membership = replica.node_id, replica.term, replica.membership
+        voters = [one for one in self.nodes if one.number in membership.voters]
+        holders = [one.number for one in voters if one.term_on_disk(index) in (0, term)]
+        if len(holders) < membership.quorum:
             raise Violation(f"leader {node} of term {term} takes {index} for committed: on the disks of {holders}")
 
     def check_logs(self, replicas: Iterable[Replica]) -> None:
@@ -233,7 +238,7 @@ class Witness:
     def _check_pre_votes(self, node: int, request: peer_pb2.VoteRequest) -> None:
         """Who raises the term may depose a leader: a majority must have said that it has none."""
         asked = self._pre_votes.get((node, request.for_term), set())
-        if not request.transfer and 1 + len(asked) <= len(self.nodes) // 2:
+        if not request.transfer and 1 + len(asked) < self.nodes[node - 1].replica.membership.quorum:
             raise Violation(f"node {node} begins term {request.for_term}, wanted by {sorted(asked)} alone")
 
     def reconnected(self, source: int, to: int) -> None:
