@@ -6,6 +6,7 @@ It is written on the bare stubs and not on raftsched.client, so that what a test
 import itertools
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -79,6 +80,8 @@ class Api:
     def __init__(self, addresses: Sequence[str]) -> None:
         self.nodes = [Node(address) for address in addresses]
         self._turn = itertools.count()
+        # Attempts that failed and were tried again, by their status code.
+        self.retried: Counter[str] = Counter()
 
     def close(self) -> None:
         for node in self.nodes:
@@ -97,6 +100,7 @@ class Api:
             except grpc.RpcError as error:
                 if error.code() not in RETRYABLE or time.monotonic() > deadline:
                     raise
+                self.retried[error.code().name] += 1
             chosen.sits_out_until = max(chosen.sits_out_until, time.monotonic() + SIT_OUT_S)
             time.sleep(0.05)
 

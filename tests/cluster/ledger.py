@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import grpc
@@ -13,6 +14,9 @@ from tests.cluster.harness import Cluster
 from tests.cluster.processes import now_ms, until
 
 HANDLER = "record"
+
+# Reads of the final check that are under way at once.
+READERS = 16
 
 # A tick that came due so shortly before a cancel, in a cluster that had caught up, may not have fired before it.
 CANCEL_RACE_MS = 2_000
@@ -138,34 +142,36 @@ class Ledger:
         ended = {run.key for run in self.cluster.runs() if run.completed}
         return all(key in ended for key, entry in self.entries.items() if not entry.every_ms and entry.job_id)
 
+    def _read(self, entry: _Entry) -> tuple[list[execution_pb2.Execution], Sequence[execution_pb2.SkippedOccurrence]]:
+        """What the cluster has recorded of a job."""
+        skipped = self.cluster.api.skips(entry.job_id) if entry.every_ms else ()
+        return self.cluster.api.executions(entry.job_id), skipped
+
     def check(self, allowance_ms: int, *, bounded_extra_runs: bool = True) -> Report:
-        """Reads everything back and requires that it fits together.
+        """As `report`, and requires that there are no findings."""
+        report = self.report(allowance_ms, bounded_extra_runs=bounded_extra_runs)
+        report.require_clean()
+        return report
+
+    def report(self, allowance_ms: int, *, bounded_extra_runs: bool = True) -> Report:
+        """Reads everything back and looks whether it fits together.
 
         To be called when nothing is due any more: every target before now is required.
         """
         completions, skips, lost_leases = [], [], {}
-        for key, entry in self.entries.items():
-            if not entry.job_id:
-                continue
-            executions = self.cluster.api.executions(entry.job_id)
-            lost_leases[key] = sum(execution.lost_leases for execution in executions)
-            for execution in executions:
-                scheduled_for_ms = execution.scheduled_for.ToMilliseconds()
-                if execution.state == execution_pb2.EXECUTION_STATE_SUCCEEDED:
-                    completions.append(Completion(key, scheduled_for_ms, execution.id, execution.token))
-                elif execution.state == execution_pb2.EXECUTION_STATE_CANCELLED:
-                    skips.append(Skip(key, scheduled_for_ms, scheduled_for_ms, 1, "CANCELLED"))
-            skips += [
-                Skip(
-                    key,
-                    skip.scheduled_for.ToMilliseconds(),
-                    skip.last_scheduled_for.ToMilliseconds(),
-                    skip.count,
-                    REASONS[skip.reason],
-                )
-                for skip in (self.cluster.api.skips(entry.job_id) if entry.every_ms else ())
-            ]
-        report = check(
+        created = [(key, entry) for key, entry in self.entries.items() if entry.job_id]
+        with ThreadPoolExecutor(READERS) as pool:
+            records = pool.map(lambda item: self._read(item[1]), created)
+            for (key, _), (executions, skipped) in zip(created, records, strict=True):
+                lost_leases[key] = sum(execution.lost_leases for execution in executions)
+                for execution in executions:
+                    scheduled_for_ms = execution.scheduled_for.ToMilliseconds()
+                    if execution.state == execution_pb2.EXECUTION_STATE_SUCCEEDED:
+                        completions.append(Completion(key, scheduled_for_ms, execution.id, execution.token))
+                    elif execution.state == execution_pb2.EXECUTION_STATE_CANCELLED:
+                        skips.append(Skip(key, scheduled_for_ms, scheduled_for_ms, 1, "CANCELLED"))
+                skips += [_skip(key, skip) for skip in skipped]
+        return check(
             [_with_targets(entry) for entry in self.entries.values()],
             self.cluster.runs(),
             allowance_ms=allowance_ms,
@@ -174,8 +180,11 @@ class Ledger:
             skips=skips,
             lost_leases=lost_leases if bounded_extra_runs else None,
         )
-        report.require_clean()
-        return report
+
+
+def _skip(key: str, skip: execution_pb2.SkippedOccurrence) -> Skip:
+    first_ms, last_ms = skip.scheduled_for.ToMilliseconds(), skip.last_scheduled_for.ToMilliseconds()
+    return Skip(key, first_ms, last_ms, skip.count, REASONS[skip.reason])
 
 
 def _with_targets(entry: _Entry) -> Accepted:
