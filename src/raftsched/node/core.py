@@ -229,7 +229,12 @@ class Core:
             # An impossible state or a damaged disk: this node stops, the others go on.
             logger.critical("the node stops: %s", error, exc_info=True)
             failure = error
-        self._engine.close(commit=failure is None)
+        try:
+            self._engine.close(commit=failure is None)
+        except Exception as error:
+            # A disk that is full, say. Nothing is lost: the log has what the state has not.
+            logger.critical("the node could not close its state: %s", error, exc_info=True)
+            failure = failure or error
         self.call_on_loop(partial(self._loop_side.core_stopped, failure))
         self._flush_to_loop()
 
