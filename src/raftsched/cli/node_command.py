@@ -103,12 +103,12 @@ def node(config_file: Path | None, peers: tuple[tuple[int, str], ...], **options
             with claimed(config.data_dir, config.node_id, config.cluster_id):
                 _run(config)
         except (StoreCorrupt, ImpossibleState) as error:
-            raise Failure(
-                error.message,
-                reason=error.reason,
-                advice=f"have the other nodes rebuild this one: raftsched repair --data {config.data_dir}, then start "
-                "it again (cluster/README.md, Repair)",
-            ) from error
+            advice = f"have the other nodes rebuild this one: raftsched repair --data {config.data_dir}, then start it "
+            advice += "again (cluster/README.md, Repair)"
+            if isinstance(error, ImpossibleState):
+                # All nodes that meet it are alike: then their disks are not to blame, and nobody could rebuild them.
+                advice += "; but if the other nodes stop like this too, it is no damage: keep their folders as they are"
+            raise Failure(error.message, reason=error.reason, advice=advice) from error
         except RaftschedError as error:
             raise Failure(error.message, reason=error.reason, field=error.field) from error
         except OSError as error:

@@ -55,8 +55,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "fail": apply_fail,
 }
 _FATAL = (ImpossibleState, StoreCorrupt)
-# What a row that is not what it was raises when it is read.
-_UNREADABLE = (*DAMAGE, struct.error, UnicodeDecodeError, DecodeError, LookupError)
+# What a row that is not what it should be raises when it is read: by damage, or by a fault of this program.
+_UNREADABLE = (struct.error, UnicodeDecodeError, DecodeError, LookupError)
 # A fencing token is the entry's index and, in its last bits, the command's position in the entry.
 TOKEN_POSITION_BITS = 16
 MAX_COMMANDS = 1 << TOKEN_POSITION_BITS
@@ -91,7 +91,7 @@ class Machine:
     def _load(self) -> None:
         try:
             self._context = Context(self._store, self._node_id)
-        except (*_UNREADABLE, ImpossibleState, StoreCorrupt) as error:
+        except (*DAMAGE, *_UNREADABLE, ImpossibleState, StoreCorrupt) as error:
             raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error}") from error
         state = self._context.state
         self.applied_index = self.committed_index = state.applied_index
@@ -170,8 +170,10 @@ class Machine:
             result = _APPLY[name](context, getattr(command, name))
         except _FATAL:
             raise
+        except DAMAGE as error:
+            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error} in {name}") from error
         except _UNREADABLE as error:
-            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error!r} in {name}") from error
+            raise ImpossibleState(f"{name} met a row in {self._store.path} that it cannot read: {error!r}") from error
         except RaftschedError as error:
             result = Rejected(error)
         if context.is_own:

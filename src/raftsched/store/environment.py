@@ -142,7 +142,10 @@ class Store:
     def commit(self) -> None:
         """Makes what was written since the last commit durable and visible to new readers."""
         if self._write is not None:
-            self._write.commit()
+            try:
+                self._write.commit()
+            except DAMAGE as error:
+                raise StoreCorrupt(f"{self.path / 'data.mdb'} is damaged: {error}") from error
             self._write = None
 
     def abort(self) -> None:
