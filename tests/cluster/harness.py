@@ -113,8 +113,10 @@ class Cluster:
     def start_joining(self) -> int:
         """Starts one more node, which knows those that are there, and waits to be added."""
         number = max(self.addresses) + 1
-        (port,) = free_ports(1)
-        self.addresses[number] = f"127.0.0.1:{port}"
+        if self._namespaces is None:
+            self.addresses[number] = f"127.0.0.1:{free_ports(1)[0]}"
+        else:
+            self.addresses[number] = self._namespaces.add(number)
         self.api.add(self.addresses[number])
         self.nodes[number] = self._node(number)
         self.nodes[number].start()

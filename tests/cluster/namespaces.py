@@ -73,13 +73,22 @@ class Namespaces:
         _ip("addr", "add", f"{self._subnet}.254/24", "dev", self._bridge)
         _ip("link", "set", self._bridge, "up")
         for node in self._nodes:
-            name = self._name(node)
-            _ip("netns", "add", name)
-            _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-            _ip("link", "set", name, "master", self._bridge, "up")
-            _ip("-n", name, "addr", "add", f"{self._host(node)}/24", "dev", "eth0")
-            for interface in ("lo", "eth0"):
-                _ip("-n", name, "link", "set", interface, "up")
+            self._make_one(node)
+
+    def _make_one(self, node: int) -> None:
+        name = self._name(node)
+        _ip("netns", "add", name)
+        _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _ip("link", "set", name, "master", self._bridge, "up")
+        _ip("-n", name, "addr", "add", f"{self._host(node)}/24", "dev", "eth0")
+        for interface in ("lo", "eth0"):
+            _ip("-n", name, "link", "set", interface, "up")
+
+    def add(self, node: int) -> str:
+        """One more; returns its address."""
+        self._nodes.append(node)
+        self._make_one(node)
+        return f"{self._host(node)}:{PORT}"
 
     def _name(self, node: int) -> str:
         return f"{self._tag}n{node}"
