@@ -197,7 +197,10 @@ def test_an_entry_is_not_dropped_from_memory_before_it_is_on_disk(tmp_path: Path
         (lambda txn, log: txn.delete((2).to_bytes(8, "big"), db=log._entries_db), "log entry 2 is missing, 3 follows"),
         (lambda txn, log: txn.put((3).to_bytes(8, "big"), b"short", db=log._entries_db), "log entry 3 is cut short"),
         (lambda txn, log: txn.put(b"odd", b"", db=log._entries_db), "a key that is no index"),
-        (lambda txn, log: txn.put(b"state", b"x" * len(LogState().pack()), db=log._state_db), "state record .* damaged"),
+        (
+            lambda txn, log: txn.put(b"state", b"x" * len(LogState().pack()), db=log._state_db),
+            "state record .* damaged",
+        ),
         (lambda txn, log: txn.put(b"state", b"x", db=log._state_db), "state record is cut short"),
         (lambda txn, log: txn.delete(b"state", db=log._state_db), "state record .* is missing"),
         (lambda txn, log: txn.put(b"state", LogState(term=0).pack(), db=log._state_db), "term 1, the log's own is 0"),

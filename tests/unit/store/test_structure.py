@@ -1,7 +1,9 @@
 import random
 import shutil
+import threading
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from raftsched.model.errors import StoreCorrupt
@@ -134,3 +136,30 @@ def test_a_row_in_another_table_or_split_otherwise_has_another_hash(tmp_path: Pa
             hashes.add(content_hash(view))
         store.close()
     assert len(hashes) == 3
+
+
+def test_damage_that_a_reader_meets_is_noted_for_the_owner(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(StoreCorrupt, match=str(tmp_path / "data.mdb")), store.read():
+        raise lmdb.CorruptedError("a page")
+    assert "a page" in store.damage
+    store.close()
+
+
+def test_a_view_is_held_across_commits_until_the_store_wants_it_back(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    writer = Writer(store)
+    writer.put(writer.tables.jobs, b"1", b"")
+    store.commit()
+    held = store.hold()
+    writer.put(writer.tables.jobs, b"2", b"")
+    store.commit()
+    assert held.view.entries(held.view.tables.jobs) == 1
+    assert not held.is_in_the_way
+    closing = threading.Thread(target=store.close)
+    closing.start()
+    while not held.is_in_the_way:
+        assert closing.is_alive()
+    held.close()
+    held.close()
+    closing.join()
