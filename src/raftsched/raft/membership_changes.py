@@ -65,11 +65,8 @@ class MembershipChanges(Handover):
         deadline_s = self._clock.monotonic() + timeout_s
         self._changes.add(request, done, leader=self.leader_id or 0, deadline_s=deadline_s)
 
-    def _step_changes(self, now_s: float) -> None:
+    def _ask_for_changes(self, now_s: float) -> None:
         leader = self.leader_id or 0
-        self._changes.step(
-            leader=leader, applied_index=self._machine.applied_index, is_member=self.is_member, now_s=now_s
-        )
         if self.is_leader:
             for request in self._changes.to_ask(leader, now_s):
                 self._consider(
@@ -82,6 +79,14 @@ class MembershipChanges(Handover):
         elif leader in self.connected_ids:
             for request in self._changes.to_ask(leader, now_s):
                 self._send(leader, change_request=request)
+
+    def _end_changes(self, now_s: float) -> None:
+        self._changes.step(
+            leader=self.leader_id or 0,
+            applied_index=self._machine.applied_index,
+            is_member=self.is_member,
+            now_s=now_s,
+        )
 
     def _on_change_reply(self, reply: peer_pb2.ChangeReply) -> None:
         if reply.index:

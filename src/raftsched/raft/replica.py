@@ -253,7 +253,7 @@ class Replica(MembershipChanges):
         self._tick_election(now_s)
         if self.is_leader:
             self._check_quorum(now_s)
-        self._step_changes(now_s)
+        self._ask_for_changes(now_s)
         if self.is_leader:
             self._advance_commit()
             self._propose()
@@ -273,6 +273,7 @@ class Replica(MembershipChanges):
         self._commits.step(self._clock.monotonic(), is_idle=is_idle)
         self._SyncObj__tryLogCompaction()
         self._reads.applied(self._machine.applied_index)
+        self._end_changes(now_s)
         self._transport.flush()
         return 0.0 if has_news or not is_idle else self._seconds_to_wait()
 
