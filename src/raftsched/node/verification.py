@@ -72,7 +72,7 @@ class Verifications:
         background: Background,
         share: float,
     ) -> None:
-        """`members` are all nodes, this one included. `share`: of the time, what the reader takes; 1 for all of it."""
+        """`members` are the nodes that make up a majority. `share`: of the time, what the reader takes; 1 for all of it."""
         self._node_id = node_id
         self._members = members
         self._machine = machine
@@ -171,7 +171,8 @@ class Verifications:
         hashes[self._node_id] = own = run.found.content_hash
         members = self._members()
         votes = Counter(told for peer, told in hashes.items() if peer in members)
-        winner, count = votes.most_common(1)[0]
+        # None when this node has no vote and has not heard from those that have one.
+        winner, count = max(votes.items(), key=lambda vote: vote[1], default=(own, 0))
         run.same = tuple(sorted(peer for peer, told in hashes.items() if told == own))
         run.other = tuple(sorted(peer for peer, told in hashes.items() if told != own))
         # Less than a majority decides nothing: of two nodes that differ either may be the damaged one.

@@ -225,6 +225,16 @@ def test_a_single_node_is_its_own_majority(tmp_path: Path) -> None:
     node.close()
 
 
+def test_a_node_without_a_vote_goes_by_those_that_have_one(node: Node) -> None:
+    node.members = range(2, 5)
+    node.verify()
+    assert node.state == ALONE
+    node.hear(2, node.hash)
+    assert node.state == ALONE
+    node.hear(3, node.hash)
+    assert node.state == SAME
+
+
 def test_a_flipped_bit_in_a_value_changes_the_hash(node: Node) -> None:
     node.verify()
     before = node.hash
