@@ -72,7 +72,7 @@ class Verifications:
         background: Background,
         share: float,
     ) -> None:
-        """`members` are the nodes that make up a majority. `share`: of the time, what the reader takes; 1 for all of it."""
+        """`members`: the nodes whose majority decides. `share`: of the time, what the reader takes; 1 for all of it."""
         self._node_id = node_id
         self._members = members
         self._machine = machine
