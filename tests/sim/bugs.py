@@ -280,8 +280,8 @@ BUGS = (
         _replica(ChangesAtOnce),
         ("members", "partitions"),
         nodes=5,
-        every_s=(0.3, 3.0),
-        fault_s=90.0,
+        every_s=(0.3, 2.0),
+        first_seed=3,
     ),
     Bug("commits unverified", "#12", _replica(CommitsUnverified), ("partitions",), every_s=(1.0, 5.0)),
     Bug(

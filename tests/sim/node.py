@@ -359,7 +359,10 @@ class SimNode:
         other = self._find(to)
         if not other.is_answering:
             return False
-        other._peers.take_connection(connection)
+        if not other._peers.welcomes(self.number, self._peers.own_index):
+            self._peers.refused(to, other._peers.index)
+            return False
+        other._peers.take_connection(connection, self._peers.own_index)
         self._witness.reconnected(self.number, to)
         return True
 
@@ -375,8 +378,9 @@ class SimNode:
 
     def _known_of(self, peer: int) -> tuple[int, int]:
         """What this leader takes as answered by a follower."""
-        progress = self.live.engine.replica._progress[peer]
-        return progress.match, progress.answered_round
+        progress = self.live.engine.replica._progress.get(peer)
+        # None: it is no member.
+        return (0, 0) if progress is None else (progress.match, progress.answered_round)
 
     def take_stream(self, connection: Connection) -> None:
         """A worker's stream."""

@@ -1,6 +1,6 @@
 """A node's way to the other nodes, in place of gRPC: one connection out to each, made again whenever it is lost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from raftsched.internal.v1 import peer_pb2
@@ -13,7 +13,8 @@ LONGEST_BACKOFF_US = SECOND_US
 
 
 class SimPeers(PeerTransport):
-    """For one life of a node. As raft.grpc_peers.GrpcPeers, it reaches the core through `deliver` alone."""
+    """For one life of a node. As raft.grpc_peers.GrpcPeers, it reaches the core through `deliver` alone, and lets in
+    members and guests."""
 
     def __init__(
         self,
@@ -32,7 +33,13 @@ class SimPeers(PeerTransport):
         self._deliver = deliver
         self._on_report = on_report
         self._accept = accept
-        self._nodes = {number: PeerNode(number) for number in others}
+        self._members = frozenset(others)
+        # Of the entries of the membership that counts for this node, and of the last one applied.
+        self.own_index = self.index = 0
+        # The own_index of each node whose connection was taken.
+        self._callers: dict[int, int] = {}
+        self._trying: set[int] = set()
+        self._is_started = False
         self._connected: set[int] = set()
         self._outbox: list[tuple[int, bytes]] = []
         self._out: dict[int, Connection] = {}
@@ -43,8 +50,8 @@ class SimPeers(PeerTransport):
         self.on_taken: Callable[[int, int, peer_pb2.PeerMessage, Callable[[], None]], None] = lambda *_: _[-1]()
 
     def start(self) -> None:
-        for number in self._nodes:
-            self._try_later(number, FIRST_BACKOFF_US, self._network.rng.randint(500, 5_000))
+        self._is_started = True
+        self._follow_members()
 
     def stop(self) -> None:
         """The process is gone, and its connections with it."""
@@ -54,11 +61,38 @@ class SimPeers(PeerTransport):
 
     # --- connections ------------------------------------------------------------------------------------------------
 
+    def _follow_members(self) -> None:
+        if not self._is_started or self._is_dead:
+            return
+        for number, connection in list(self._in.items()):
+            if not self.welcomes(number, self._callers[number]):
+                del self._in[number], self._callers[number]
+                connection.shut(self.node_id)
+        wanted = self._wanted()
+        for number in sorted(self._out.keys() - wanted):
+            self._out.pop(number).shut(self.node_id)
+            self._deliver(partial(self._down, number))
+        for number in sorted(wanted - self._out.keys() - self._trying):
+            self._try_later(number, FIRST_BACKOFF_US, self._network.rng.randint(500, 5_000))
+
+    def _wanted(self) -> set[int]:
+        return (self._members | self._callers.keys()) - {self.node_id}
+
+    def welcomes(self, number: int, own_index: int) -> bool:
+        """Whether that node's connection is taken; `own_index` says which membership counts for it."""
+        return number in self._members or own_index > self.index
+
+    def refused(self, number: int, index: int) -> None:
+        """That node has not taken this one's connection."""
+        self._deliver(partial(self.on_refused, number, index))
+
     def _try_later(self, number: int, backoff_us: int, wait_us: int) -> None:
+        self._trying.add(number)
         self._network.timeline.after(wait_us, lambda: self._try(number, backoff_us))
 
     def _try(self, number: int, backoff_us: int) -> None:
-        if self._is_dead or number in self._out:
+        self._trying.discard(number)
+        if self._is_dead or number in self._out or number not in self._wanted():
             return
         if self._network.can_reach(self.node_id, number):
             connection = self._network.open(self.node_id, number)
@@ -77,14 +111,20 @@ class SimPeers(PeerTransport):
         self._deliver(partial(self._down, number))
         self._try_later(number, FIRST_BACKOFF_US, FIRST_BACKOFF_US)
 
-    def take_connection(self, connection: Connection) -> None:
-        """Another node's connection to this one; an older one of that node says nothing more."""
+    def take_connection(self, connection: Connection, own_index: int) -> None:
+        """A connection to this node from one that it welcomes; an older one of that node says nothing more."""
         number = connection.other(self.node_id)
         before = self._in.get(number)
         if before is not None:
             before.shut(self.node_id)
-        self._in[number] = connection
-        connection.listen(self.node_id, partial(self._arrived, number), lambda: None)
+        self._in[number], self._callers[number] = connection, own_index
+        connection.listen(self.node_id, partial(self._arrived, number), partial(self._caller_lost, number, connection))
+        self._follow_members()
+
+    def _caller_lost(self, number: int, connection: Connection) -> None:
+        if self._in.get(number) is connection:
+            del self._in[number], self._callers[number]
+            self._follow_members()
 
     def _arrived(self, number: int, data: bytes) -> None:
         if not self._is_dead:
@@ -92,20 +132,24 @@ class SimPeers(PeerTransport):
 
     # --- on the core ------------------------------------------------------------------------------------------------
 
+    def set_peers(self, addresses: Mapping[int, str], own_index: int, index: int) -> None:
+        self._members, self.own_index, self.index = frozenset(addresses), own_index, index
+        self._follow_members()
+
     def _up(self, number: int) -> None:
         self._connected.add(number)
-        self._onNodeConnected(self._nodes[number])
+        self._onNodeConnected(PeerNode(number))
 
     def _down(self, number: int) -> None:
         self._connected.discard(number)
-        self._onNodeDisconnected(self._nodes[number])
+        self._onNodeDisconnected(PeerNode(number))
 
     def _take(self, number: int, data: bytes) -> None:
         message = peer_pb2.PeerMessage.FromString(data)
         if message.HasField("report"):
             self._on_report(number, message.report)
         else:
-            take = partial(self._onMessageReceived, self._nodes[number], message)
+            take = partial(self._onMessageReceived, PeerNode(number), message)
             self.on_taken(number, self.node_id, message, take)
 
     def send(self, node: PeerNode, message: peer_pb2.PeerMessage) -> bool:
@@ -123,6 +167,6 @@ class SimPeers(PeerTransport):
                 connection.send(self.node_id, data)
 
     def send_report(self, node_id: int, data: bytes) -> bool:
-        sent = self.send(self._nodes[node_id], peer_pb2.PeerMessage(report=data))
+        sent = self.send(PeerNode(node_id), peer_pb2.PeerMessage(report=data))
         self.flush()
         return sent

@@ -141,8 +141,10 @@ def _accepted(
     """The record as the checker wants it."""
     cancelled = row is not None and row.state == rows.JOB_CANCELLED
     required, optional = _targets(record, row, until_ms, now_ms)
-    # What was cancelled between two attempts has a run that failed, and no completed one.
-    cut_off = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.CANCELLED and one.failures}
+    # What was cancelled between two attempts, or after its lease was lost, may have runs, and no completed one.
+    cut_off = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.CANCELLED}
+    if cut_off and record.cancel_asked_ms is None:
+        raise Violation(f"executions of {record.key} are cancelled, which nobody asked for")
     optional += [target for target in required if target in cut_off]
     required = [target for target in required if target not in cut_off]
     # What was given up after all its leases were lost, or its time was over, has none either.

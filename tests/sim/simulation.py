@@ -66,7 +66,7 @@ class Settings:
             plan=FaultPlan(tuple(groups), rng.choice(((0.5, 8.0), (3.0, 20.0), (0.1, 2.0)))),
             log_keep_entries=rng.choice((16, 60, 300, 10_000)),
             session_ttl_ms=rng.choice((2_000, 5_000, 10_000)),
-            client_pause_s=rng.choice(((0.1, 2.5), (0.05, 1.0), (1.0, 6.0))),
+            client_pause_s=rng.choice(((0.1, 2.5), (0.1, 1.0), (1.0, 6.0))),
             bad_workers=rng.randint(0, 2),
         )
 
