@@ -30,10 +30,13 @@ class CoreGate:
     def core(self) -> Core:
         return self._core
 
-    async def submit(self, command: command_pb2.Command, context: Context, *, ops: int = 1) -> Result:
-        """The result of `command`, never Rejected: raises its error instead."""
+    async def submit(
+        self, command: command_pb2.Command, context: Context, *, ops: int = 1, at_least_s: float = 0.0
+    ) -> Result:
+        """The result of `command`, never Rejected: raises its error instead. `at_least_s`: also for a caller who waits
+        less long."""
         self._refuse_if_diverged()
-        result = await self._core.submit(command, ops, remaining_s(context))
+        result = await self._core.submit(command, ops, max(remaining_s(context), at_least_s))
         self._answered_index = max(self._answered_index, self._core.machine.applied_index)
         if isinstance(result, Rejected):
             raise result.error

@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 
 from raftsched.api.errors import status_of
 from raftsched.api.grpc_types import Context, Handler, Interceptor
-from raftsched.model.errors import Code, NodeDraining, ProtocolViolation, RaftschedError, TooManyRequests
+from raftsched.model.errors import Code, InvalidField, NodeDraining, ProtocolViolation, RaftschedError, TooManyRequests
 
 # One line for each call, under its own name so that operators can turn it up, down or elsewhere.
 access_log = logging.getLogger("raftsched.access")
@@ -23,6 +23,10 @@ log = logging.getLogger(__name__)
 
 # Unary calls of the public services that may be under way; each may hold a request of MAX_MESSAGE_BYTES at worst.
 MAX_CALLS = 2_000
+# A batch may be as large as any message (server.py); limits.BATCH_MAX_BYTES then says what of it is too large.
+MAX_REQUEST_BYTES = {"/raftsched.v1.JobService/BatchCreateJobs": 64 << 20}
+# Any other: a job with its payload and labels.
+MAX_OTHER_REQUEST_BYTES = 1 << 20
 PUBLIC_PREFIX = "/raftsched.v1."
 # What operators want to see without asking: the rest is the caller's business.
 SERVER_FAULTS = frozenset({Code.INTERNAL, Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED})
@@ -59,7 +63,7 @@ class CallInterceptor(Interceptor):
 
             async def stream(request: Any, context: Context) -> AsyncIterator[Any]:
                 async with self._guard(context, method):
-                    if isinstance(request, DecodeError):
+                    if isinstance(request, DecodeError | RaftschedError):
                         raise request
                     async with aclosing(behaviour(request, context)) as responses:
                         async for response in responses:
@@ -70,7 +74,7 @@ class CallInterceptor(Interceptor):
 
             async def call(request: Any, context: Context) -> Any:
                 async with self._guard(context, method):
-                    if isinstance(request, DecodeError):
+                    if isinstance(request, DecodeError | RaftschedError):
                         raise request
                     if not counted:
                         return await behaviour(request, context)
@@ -80,7 +84,7 @@ class CallInterceptor(Interceptor):
             wrapped = call
         deserializer = handler.request_deserializer
         if not handler.request_streaming:
-            deserializer = _deferring(deserializer)
+            deserializer = _deferring(deserializer, MAX_REQUEST_BYTES.get(method, MAX_OTHER_REQUEST_BYTES))
         return make(wrapped, request_deserializer=deserializer, response_serializer=handler.response_serializer)
 
     @property
@@ -156,12 +160,17 @@ def _parts(handler: Handler) -> tuple[Callable[..., Handler], Callable[..., Any]
     return grpc.stream_stream_rpc_method_handler, handler.stream_stream
 
 
-def _deferring(deserializer: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
-    """Hands a DecodeError to the handler in place of the request: raised here, gRPC would answer for us, and badly."""
+def _deferring(deserializer: Callable[[bytes], Any] | None, max_bytes: int) -> Callable[[bytes], Any] | None:
+    """Hands an error to the handler in place of the request: raised here, gRPC would answer for us, and badly.
+
+    What is too large is not even parsed: a large map costs more than its bytes, and holds up everybody.
+    """
     if deserializer is None:
         return None
 
     def deserialize(data: bytes) -> Any:
+        if len(data) > max_bytes:
+            return InvalidField(f"{len(data)} bytes are too many; at most {max_bytes} are right", field="request")
         try:
             return deserializer(data)
         except DecodeError as error:

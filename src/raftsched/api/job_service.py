@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from raftsched.api.convert import create_jobs_command, job_difference
-from raftsched.api.core_gate import CoreGate, remaining_s
+from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
 from raftsched.api.job_listing import list_page
 from raftsched.api.messages import job_message
@@ -45,6 +45,7 @@ class JobService(job_pb2_grpc.JobServiceServicer):
     def __init__(self, gate: CoreGate, wall_ms: Callable[[], int]) -> None:
         self._gate = gate
         self._wall_ms = wall_ms
+        self._cancelling: set[asyncio.Task[None]] = set()
         self._core = gate.core
         self._handlers = HandlerNames()
 
@@ -108,7 +109,11 @@ class JobService(job_pb2_grpc.JobServiceServicer):
         check_id(request.id)
         if request.HasField("request_id"):
             check_request_id(request.request_id)
-        await self._cancel(request.id, context)
+        # Once a worker has been asked to drop the execution this must come to its end, even if the caller goes away.
+        cancelling = asyncio.create_task(self._cancel(request.id, context))
+        self._cancelling.add(cancelling)
+        cancelling.add_done_callback(self._cancelled)
+        await asyncio.shield(cancelling)
         index = self._gate.answered_index
         return job_pb2.CancelJobResponse(job=await self._read_back(request.id, context), index=index)
 
@@ -196,14 +201,19 @@ class JobService(job_pb2_grpc.JobServiceServicer):
                     return number, names
         return None
 
+    def _cancelled(self, cancelling: asyncio.Task[None]) -> None:
+        self._cancelling.discard(cancelling)
+        if not cancelling.cancelled():
+            # Looked at, so that it is not reported as lost when the caller has gone away.
+            cancelling.exception()
+
     async def _cancel(self, job: int, context: Context) -> None:
         command = command_pb2.Command(cancel_job=command_pb2.CancelJob(job=job))
         for _ in range(CANCEL_ROUNDS):
-            result = await self._gate.submit(command, context)
+            result = await self._gate.submit(command, context, at_least_s=DROP_TIMEOUT_S)
             if not isinstance(result, CancelNeedsWorker):
                 return
-            timeout_s = min(DROP_TIMEOUT_S, remaining_s(context))
-            dropped = await self._core.ask_worker(result.session, result.execution, result.token, timeout_s)
+            dropped = await self._core.ask_worker(result.session, result.execution, result.token, DROP_TIMEOUT_S)
             if not dropped:
                 raise JobRunning(
                     "An execution of the job is running; it cannot be cancelled now."

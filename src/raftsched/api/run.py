@@ -58,6 +58,7 @@ class Node:
         self._core = Core(config, peers, loop, self)
         settings = WorkerSettings(
             node_id=config.node_id,
+            cluster_id=config.cluster_id,
             session_ttl_ms=config.session_ttl_ms,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             grant_timeout_ms=config.grant_timeout_ms,

@@ -9,6 +9,7 @@ from raftsched.api.grpc_types import Context
 from raftsched.api.validate import check_hello
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import StreamCore, WorkerSettings, WorkerStream
+from raftsched.model.errors import ProtocolViolation
 from raftsched.v1 import worker_pb2_grpc
 
 # Missing in the type stubs, hence by name.
@@ -55,8 +56,11 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
             await asyncio.gather(reader, writer, return_exceptions=True)
 
     async def _read(self, stream: WorkerStream, context: Context) -> None:
-        async with asyncio.timeout(HELLO_TIMEOUT_S):
-            first = await context.read()
+        try:
+            async with asyncio.timeout(HELLO_TIMEOUT_S):
+                first = await context.read()
+        except TimeoutError:
+            raise ProtocolViolation(f"no hello within {HELLO_TIMEOUT_S:g} s", field="hello") from None
         if first is END_OF_STREAM:
             return
         if first.WhichOneof("message") == "hello":
@@ -70,3 +74,4 @@ class WorkerService(worker_pb2_grpc.WorkerServiceServicer):
     async def _write(self, stream: WorkerStream, context: Context) -> None:
         while (message := await stream.outbox.get()) is not None:
             await context.write(message)
+            stream.written()

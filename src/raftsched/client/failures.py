@@ -35,8 +35,8 @@ def describe(error: BaseException) -> str:
 
 def cut(text: str) -> str:
     """The text's first 4 KiB in UTF-8."""
-    data = text.encode(errors="replace")
-    return text if len(data) <= MAX_ERROR_BYTES else data[:MAX_ERROR_BYTES].decode(errors="ignore")
+    # Through bytes in any case: what came from a file name, say, may hold what no UTF-8 text can.
+    return text.encode(errors="replace")[:MAX_ERROR_BYTES].decode(errors="ignore")
 
 
 def _frames(trace: TracebackType | None) -> list[traceback.FrameSummary]:

@@ -65,9 +65,22 @@ class HandlerRegistry:
         return Handler(name, fail, Mode.INLINE)
 
 
+def check_result(result: object) -> None:
+    """Raises PlainFailure when a handler returned something that still has to be run: its body never ran."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise PlainFailure(
+            f"the handler returned a {type(result).__name__}, which nobody runs: declare the handler with async def",
+            permanent=True,
+        )
+
+
 def _mode(function: Callable[..., Any], *, process: bool, inline: bool) -> Mode:
     if process and inline:
         raise ValueError("a handler is either inline or runs in a process")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ValueError("a handler must not be a generator: nobody would run it")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         if process:
             raise ValueError("a handler that runs in a process is a plain function, not async")

@@ -49,6 +49,8 @@ class Link:
         credentials: grpc.ChannelCredentials | None,
     ) -> None:
         self.session: Session | None = None
+        # Of the first node that welcomed this worker.
+        self._cluster_id = ""
         self.opening = asyncio.Lock()
         self.counts = OutboxCounts()
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
@@ -119,7 +121,12 @@ class Link:
     # What the streams tell.
 
     def hello(self) -> worker_pb2.Hello:
-        return worker_pb2.Hello(worker=self._name, session=self.session.id if self.session else 0, queues=self._queues)
+        return worker_pb2.Hello(
+            worker=self._name,
+            session=self.session.id if self.session else 0,
+            queues=self._queues,
+            cluster_id=self._cluster_id,
+        )
 
     def welcomed(self, stream: NodeStream, welcome: worker_pb2.Welcome, hello_s: float) -> None:
         if self.session is None:
@@ -136,6 +143,8 @@ class Link:
         elif welcome.session != self.session.id:
             raise SessionOver("the node welcomed another one")
         stream.session = self.session
+        # From now on: a node of another cluster among the addresses would end the session for all.
+        self._cluster_id = welcome.cluster_id
         fields = {"session": welcome.session, "node": welcome.node, "node_address": stream.address}
         logger.info("connected to node %d, session %d", welcome.node, welcome.session, extra=fields)
         self.session.route_gained()

@@ -14,6 +14,7 @@ from typing import Any
 
 from raftsched.client.context import Context, PermanentError
 from raftsched.client.failures import PlainFailure, describe
+from raftsched.client.handlers import check_result
 from raftsched.client.leases import Block
 from raftsched.client.threads import DaemonThreads
 from raftsched.v1 import worker_pb2
@@ -90,6 +91,12 @@ class _Child:
         block, index = context.location
         try:
             connection.send((function, block.single(index).SerializeToString(), block.received_ms))
+            process = self._process
+            if process is not None:
+                # Not the pipe alone: a process that the handler has forked may hold its other end open.
+                multiprocessing.connection.wait([connection, process.sentinel])
+                if not connection.poll():
+                    raise EOFError
             outcome: _Outcome = connection.recv()
         except (EOFError, OSError):
             raise HandlerProcessEnded(self._last_words()) from None
@@ -146,10 +153,10 @@ def _serve(connection: Connection) -> None:
 def _outcome(function: Callable[..., Any], batch: bytes, received_ms: int) -> _Outcome:
     context = Context(Block(worker_pb2.LeaseBatch.FromString(batch), received_ms=received_ms), 0, received_ms)
     try:
-        function(context, context.payload)
+        check_result(function(context, context.payload))
     except PermanentError as error:
         return _Outcome(describe(error), permanent=True)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its failure
+    except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
         return _Outcome(describe(error))
     return _Outcome()
 

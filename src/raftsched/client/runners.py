@@ -17,7 +17,7 @@ from typing import Protocol
 
 from raftsched.client.context import Context, PermanentError, StopReason, log_fields
 from raftsched.client.failures import PlainFailure, describe
-from raftsched.client.handlers import Handler, Mode
+from raftsched.client.handlers import Handler, Mode, check_result
 from raftsched.client.leases import HeldBlock, Released
 from raftsched.client.processes import HandlerProcesses
 from raftsched.client.threads import DaemonThreads
@@ -83,6 +83,7 @@ class RunnerPool:
         self.finished = 0
         self._concurrency = concurrency
         self._watcher = watcher
+        self._closing = False
         self._threads = DaemonThreads(concurrency, "raftsched-handler")
         self._processes = HandlerProcesses(processes, self._threads)
         self._waiting: deque[HeldBlock] = deque()
@@ -165,6 +166,7 @@ class RunnerPool:
 
     async def close(self) -> None:
         """Ends the runners. Threads that do not look at `cancelled` are left behind."""
+        self._closing = True
         if self._look_timer is not None:
             self._look_timer.cancel()
         self._waiting.clear()
@@ -256,10 +258,10 @@ class RunnerPool:
                 if mode is ASYNC:
                     await handler.function(context, block.payloads[index] if block.payloads else b"")
                 elif mode is INLINE:
-                    handler.function(context, block.payloads[index] if block.payloads else b"")
+                    check_result(handler.function(context, block.payloads[index] if block.payloads else b""))
                 else:
                     await self._run_elsewhere(handler, context)
-            except (Exception, SystemExit, asyncio.CancelledError) as raised:  # noqa: BLE001 - that is its failure
+            except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its failure, SystemExit too
                 error = raised
             runner.current = None
             ended_ms = time_ns() // 1_000_000
@@ -269,6 +271,9 @@ class RunnerPool:
                     block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms)
                 else:
                     self._failed(runner, context, error, ended_ms)
+            if isinstance(error, GeneratorExit):
+                # It may be this coroutine that is being closed: it must not wait for anything any more.
+                return
             if cancelling() or copy_context() != clean:
                 return
             started_ms = ended_ms
@@ -288,13 +293,13 @@ class RunnerPool:
 
     async def _run_elsewhere(self, handler: Handler, context: Context) -> None:
         if handler.mode is Mode.THREAD:
-            await self._threads.run(handler.function, context, context.payload)
+            check_result(await self._threads.run(handler.function, context, context.payload))
         else:
             await self._processes.run(handler.function, context)
 
     def _failed(self, runner: _Runner, context: Context, error: BaseException, ended_ms: int) -> None:
         block, index = runner.block, runner.index
-        if isinstance(error, asyncio.CancelledError) and runner.task is not None and runner.task.cancelling():
+        if isinstance(error, asyncio.CancelledError | GeneratorExit) and self._closing:
             # Not the handler's doing: the event loop is being shut down. The session gives the execution back.
             context.mark_stopped(StopReason.SHUTDOWN)
             return

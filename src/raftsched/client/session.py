@@ -1,5 +1,6 @@
 """What a worker and the cluster know of each other under one session: leases held, results due, how long it lasts."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ _STARTED_TOGETHER_MS = 50
 # Leases of which executions were cancelled before they arrived: they may still come, on another stream.
 _MOST_REFUSED = 1_000
 
+# How long a cancel may take after its worker has dropped the execution.
+_RELEASE_DROPPED_AFTER_S = 5.0
 _STOP_REASONS = {
     worker_pb2.CANCEL_REASON_RUN_TIMEOUT: StopReason.RUN_TIMEOUT,
     worker_pb2.CANCEL_REASON_LEASE_LOST: StopReason.LEASE_LOST,
@@ -174,6 +177,19 @@ class Session:
             message = worker_pb2.WorkerMessage()
             message.cancel_answer.question = cancel.question
             message.cancel_answer.begun = begun
+            route.send(message)
+            if not begun:
+                # Should nobody cancel it after all, it must not stay with a worker that will not run it.
+                asyncio.get_running_loop().call_later(
+                    _RELEASE_DROPPED_AFTER_S, self._release_dropped, cancel.token, cancel.execution_id
+                )
+
+    def _release_dropped(self, token: int, execution_id: int) -> None:
+        """Gives back what was dropped for a cancel; if it was cancelled, this changes nothing."""
+        route = self._choose_route(None)
+        if route is not None:
+            message = worker_pb2.WorkerMessage()
+            message.release.leases.add(token=token, execution_ids=[execution_id])
             route.send(message)
 
     def report_started(self, running: Sequence[Running]) -> bool:

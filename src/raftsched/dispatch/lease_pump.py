@@ -11,6 +11,8 @@ from raftsched.state.results import Leased, Result
 LEASE_LIMIT = 1_000
 # A lease block becomes one message to the worker.
 PAYLOAD_BYTES_LIMIT = 16 << 20
+# Executions a stream is granted at once, whatever credit it gives: what a worker hoards nobody else can run.
+MAX_FREE_CREDIT = 10_000
 # After a Lease that got nothing although something was ready: another node was quicker.
 EMPTY_WAIT_S = 0.005
 
@@ -28,6 +30,12 @@ class _Stream:
     promised: int = 0
     in_flight: bool = False
     not_before_s: float = 0.0
+    # The most it ever had free: what its worker can hold.
+    capacity: int = 0
+
+    @property
+    def free(self) -> int:
+        return max(0, min(self.credit_total - self.promised, MAX_FREE_CREDIT))
 
 
 class LeasePump:
@@ -52,21 +60,17 @@ class LeasePump:
         stream = self._streams.get(stream_id)
         if stream is not None:
             stream.credit_total = max(stream.credit_total, total)
+            stream.capacity = max(stream.capacity, stream.free)
 
     def stop(self) -> None:
         """Leases nothing more, for draining."""
         for stream in self._streams.values():
-            stream.credit_total = 0
+            stream.credit_total = stream.capacity = 0
 
     @property
-    def free_credit(self) -> int:
-        """Executions this node's workers would take now: its weight when shards are shared out."""
-        return sum(max(0, stream.credit_total - stream.promised) for stream in self._streams.values())
-
-    @property
-    def window(self) -> int:
-        """Executions this node's workers hold or would take, a steadier weight than free_credit."""
-        return sum(stream.credit_total for stream in self._streams.values())
+    def capacity(self) -> int:
+        """Executions this node's workers can hold: its weight when shards are shared out."""
+        return sum(stream.capacity for stream in self._streams.values())
 
     def step(self) -> float | None:
         """Proposes a Lease for each stream that can have one. Returns as FirePump.step."""
@@ -76,8 +80,8 @@ class LeasePump:
         wait_s: float | None = None
         now_s = self._clock.monotonic()
         for stream_id, stream in self._streams.items():
-            free = stream.credit_total - stream.promised
-            if stream.in_flight or free <= 0 or not any(ready.get(queue) for queue in stream.queues):
+            free = stream.free
+            if stream.in_flight or not free or not any(ready.get(queue) for queue in stream.queues):
                 continue
             if stream.not_before_s > now_s:
                 wait_s = min(wait_s or EMPTY_WAIT_S, stream.not_before_s - now_s)

@@ -27,7 +27,8 @@ class WorkerHub:
 
     def __init__(self) -> None:
         self._streams: dict[int, list[ConnectedStream]] = defaultdict(list)
-        self._questions: dict[int, asyncio.Future[bool]] = {}
+        # Question -> the session that was asked, and its answer.
+        self._questions: dict[int, tuple[int, asyncio.Future[bool]]] = {}
         self._next_question = itertools.count(1)
 
     def add(self, stream: ConnectedStream) -> None:
@@ -78,7 +79,7 @@ class WorkerHub:
             return None
         question = next(self._next_question)
         answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._questions[question] = answer
+        self._questions[question] = (session, answer)
         try:
             streams[0].send(cancel_message(execution, token, worker_pb2.CANCEL_REASON_REQUESTED, question))
             async with asyncio.timeout(timeout_s):
@@ -88,10 +89,10 @@ class WorkerHub:
         finally:
             del self._questions[question]
 
-    def answer(self, question: int, begun: bool) -> None:
-        """A worker's answer. One that comes too late, or to no question of ours, changes nothing."""
-        answer = self._questions.get(question)
-        if answer is not None and not answer.done():
+    def answer(self, session: int, question: int, begun: bool) -> None:
+        """A worker's answer. One that comes too late, or from a session that was not asked, changes nothing."""
+        asked, answer = self._questions.get(question, (0, None))
+        if answer is not None and asked == session and not answer.done():
             answer.set_result(not begun)
 
 

@@ -20,6 +20,7 @@ def pack_ids(ids: Sequence[int]) -> bytes:
 
 def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
     """The command and its number of operations. Raises ProtocolViolation naming the field."""
+    _check_items(len(ack.leases), "ack.leases")
     command = command_pb2.Command()
     items = 0
     for number, completed in enumerate(ack.leases):
@@ -67,19 +68,20 @@ def started_command(started: worker_pb2.Started) -> tuple[command_pb2.Command, i
     """As ack_command."""
     if started.started_ms < 0:
         raise ProtocolViolation("must not be negative", field="started.started_ms")
+    items = _checked_items(started.leases, "started.leases")
     command = command_pb2.Command()
     command.started.started_ms = started.started_ms
-    blocks = _blocks(started.leases)
-    command.started.blocks.extend(blocks)
-    return command, _check_items(_items(started.leases), "started.leases")
+    command.started.blocks.extend(_blocks(started.leases))
+    return command, items
 
 
 def release_command(release: worker_pb2.Release) -> tuple[command_pb2.Command, int]:
     """As ack_command."""
+    items = _checked_items(release.leases, "release.leases")
     command = command_pb2.Command()
     command.release.SetInParent()
     command.release.blocks.extend(_blocks(release.leases))
-    return command, _check_items(_items(release.leases), "release.leases")
+    return command, items
 
 
 def renew_command(session: int, heartbeat: worker_pb2.Heartbeat, grant_timeout_ms: int) -> command_pb2.Command:
@@ -87,7 +89,7 @@ def renew_command(session: int, heartbeat: worker_pb2.Heartbeat, grant_timeout_m
     if len(heartbeat.held_tokens) > MAX_HELD_TOKENS:
         raise ProtocolViolation(f"more than {MAX_HELD_TOKENS} values", field="heartbeat.held_tokens")
     renew = command_pb2.Renew(grant_timeout_ms=grant_timeout_ms)
-    renew.sessions.add(session=session, held_tokens=pack_ids(heartbeat.held_tokens))
+    renew.sessions.add(session=session, held_tokens=pack_ids(heartbeat.held_tokens), sequence=heartbeat.sequence)
     return command_pb2.Command(renew=renew)
 
 
@@ -95,8 +97,10 @@ def _blocks(leases: Iterable[worker_pb2.LeasedExecutions]) -> list[command_pb2.L
     return [command_pb2.LeasedBlock(token=lease.token, executions=pack_ids(lease.execution_ids)) for lease in leases]
 
 
-def _items(leases: Iterable[worker_pb2.LeasedExecutions]) -> int:
-    return sum(len(lease.execution_ids) for lease in leases)
+def _checked_items(leases: Sequence[worker_pb2.LeasedExecutions], field: str) -> int:
+    """Executions in all blocks; empty blocks cost as much as others, so that their number is bounded too."""
+    _check_items(len(leases), field)
+    return _check_items(sum(len(lease.execution_ids) for lease in leases), field)
 
 
 def _check_items(items: int, field: str) -> int:

@@ -18,7 +18,7 @@ from raftsched.dispatch.worker_messages import (
     started_command,
 )
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import Code, ProtocolViolation, RaftschedError, TooManyRequests
+from raftsched.model.errors import Code, ProtocolViolation, RaftschedError, TooManyRequests, WrongCluster
 from raftsched.state.results import Leased, Rejected, Renewed, Result, SessionOpened, Settled
 from raftsched.v1 import worker_pb2
 
@@ -30,8 +30,10 @@ execution_log = logging.getLogger("raftsched.execution")
 MAX_UNANSWERED = 256
 # A stream that sends more than this is broken or hostile: 4,000 messages of one execution each already fill a core.
 MAX_MESSAGES_PER_S = 4_000
-# Messages that wait to be written to a stream; a worker that lets so many pile up does not read.
-MAX_UNREAD = 1_024
+# A stream that has more messages than this unread is leased nothing more; if it has not taken one of them for so
+# long, its worker does not read, and the stream ends.
+MAX_UNREAD = 256
+UNREAD_TIMEOUT_S = 10.0
 SUBMIT_TIMEOUT_S = 5.0
 
 _stream_ids = itertools.count(1)
@@ -42,6 +44,7 @@ class WorkerSettings:
     """How long workers may be silent and when they report; milliseconds."""
 
     node_id: int
+    cluster_id: str
     session_ttl_ms: int
     heartbeat_interval_ms: int
     grant_timeout_ms: int
@@ -95,6 +98,8 @@ class WorkerStream:
         self._idle = asyncio.Event()
         self._idle.set()
         self._refusal: RaftschedError | None = None
+        self._written_s = asyncio.get_running_loop().time()
+        self._held_credit = 0
         self._window_began_s = 0.0
         self._window_messages = 0
         self.worker = ""
@@ -112,6 +117,8 @@ class WorkerStream:
             raise ProtocolViolation("the first message of a stream must be hello", field="hello")
         hello = message.hello
         self.worker = hello.worker
+        if hello.cluster_id not in ("", self._settings.cluster_id):
+            raise WrongCluster(field="hello.cluster_id", this_cluster=self._settings.cluster_id)
         if hello.session:
             if not await self._core.session_exists(hello.session):
                 lost = worker_pb2.SessionLost(reason="the session is unknown or has expired")
@@ -131,6 +138,7 @@ class WorkerStream:
             session_ttl_ms=settings.session_ttl_ms,
             heartbeat_interval_ms=settings.heartbeat_interval_ms,
             started_after_ms=settings.started_after_ms,
+            cluster_id=settings.cluster_id,
         )
         self.send(worker_pb2.ServerMessage(welcome=welcome))
         if self._draining:
@@ -165,8 +173,7 @@ class WorkerStream:
         if self._refusal is not None:
             raise self._refusal
         self._count_message()
-        if self.outbox.qsize() > MAX_UNREAD:
-            raise TooManyRequests(f"more than {MAX_UNREAD} messages to the worker are unread", field="stream")
+        self._refuse_if_unread()
         await self._room.wait()
         kind = message.WhichOneof("message")
         if kind == "ack":
@@ -176,8 +183,7 @@ class WorkerStream:
                 for completed in message.ack.leases:
                     self._log_executions("acknowledged", completed.token, completed.execution_ids)
         elif kind == "credit":
-            total = message.credit.total
-            self._core.post(lambda: self._core.lease_pump.credit(self._id, total))
+            self._credit(message.credit.total)
         elif kind == "fail":
             command, ops = fail_command(message.fail)
             self._settle(command, ops, message.fail.sequence)
@@ -190,7 +196,7 @@ class WorkerStream:
             command, ops = release_command(message.release)
             self._submit(command, ops, lambda _result: None)
         elif kind == "cancel_answer":
-            self._hub.answer(message.cancel_answer.question, message.cancel_answer.begun)
+            self._hub.answer(self.session, message.cancel_answer.question, message.cancel_answer.begun)
         elif kind == "goodbye":
             close = command_pb2.CloseSession(session=self.session)
             self._submit(command_pb2.Command(close_session=close), 1, lambda _result: self.end())
@@ -198,6 +204,19 @@ class WorkerStream:
             raise ProtocolViolation("hello may be sent once, as the first message", field="hello")
         else:
             raise ProtocolViolation("the message is empty or of a kind this node does not know", field="message")
+
+    def written(self) -> None:
+        """A message was taken off the outbox and written."""
+        self._written_s = asyncio.get_running_loop().time()
+        if self._held_credit and self.outbox.qsize() <= MAX_UNREAD:
+            self._credit(self._held_credit)
+
+    def _refuse_if_unread(self) -> None:
+        unread = self.outbox.qsize()
+        if unread > MAX_UNREAD and asyncio.get_running_loop().time() - self._written_s > UNREAD_TIMEOUT_S:
+            raise TooManyRequests(
+                f"{unread} messages to the worker are unread, none was taken for {UNREAD_TIMEOUT_S:g} s", field="stream"
+            )
 
     def _count_message(self) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -224,6 +243,14 @@ class WorkerStream:
                 self._idle.set()
 
         self._core.submit_nowait(command, ops, answered, SUBMIT_TIMEOUT_S)
+
+    def _credit(self, total: int) -> None:
+        if self.outbox.qsize() > MAX_UNREAD:
+            # It waits until the worker has read some of what it was sent.
+            self._held_credit = total
+            return
+        self._held_credit = 0
+        self._core.post(lambda: self._core.lease_pump.credit(self._id, total))
 
     def _settle(self, command: command_pb2.Command, ops: int, sequence: int) -> None:
         def on_result(result: Result) -> None:

@@ -222,6 +222,13 @@ class ProtocolViolation(RaftschedError):
     reason = "PROTOCOL_VIOLATION"
 
 
+class WrongCluster(RaftschedError):
+    """This node belongs to another cluster than the session does."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "WRONG_CLUSTER"
+
+
 class StoreCorrupt(RaftschedError):
     """The data on disk is damaged; the node stops rather than serve it."""
 

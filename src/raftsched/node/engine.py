@@ -37,6 +37,8 @@ logger = logging.getLogger(__name__)
 # A step is due at least this often; everything an engine waits for wakes it before.
 LONGEST_WAIT_S = 1.0
 REPORT_EVERY_S = 0.5
+# What fits in a report whatever workers say.
+MAX_REPORTED_CREDIT = 1 << 40
 # Longer than an election takes: after so long without a leader callers are better told than kept waiting.
 LEADERLESS_PATIENCE_S = 4.0
 # Without a leader nodes wait for each other's clocks before they elect one.
@@ -302,7 +304,7 @@ class Engine:
         report = report_pb2.NodeReport(
             applied_index=self.machine.applied_index,
             state_digest=self.machine.digest,
-            worker_credit=self.lease_pump.window,
+            worker_credit=min(self.lease_pump.capacity, MAX_REPORTED_CREDIT),
             wall_ms=self.clock.own_wall_ms,
             verified=self._verified,
         ).SerializeToString()
@@ -340,7 +342,7 @@ class Engine:
     def _live_nodes(self, now_s: float) -> dict[int, int]:
         """Nodes that may dispatch, with their workers' credit."""
         live = {node_id: peer.credit for node_id, peer in self._peers.items() if now_s - peer.heard_s < SILENT_AFTER_S}
-        live[self._config.node_id] = 0 if self._draining else self.lease_pump.window
+        live[self._config.node_id] = 0 if self._draining else self.lease_pump.capacity
         return live
 
     # --- status -----------------------------------------------------------------------------------------------------

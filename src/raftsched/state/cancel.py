@@ -12,7 +12,7 @@ from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2
 
 # Executions of one job looked at, newest first, for those that are not finished. Only ALLOW and replays let more
-# than one be under way.
+# than one be under way. Of a job with more, the older ones are cancelled when their turn to be leased comes.
 MAX_EXECUTIONS = 1_000
 
 # Key and row.
@@ -28,7 +28,7 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     job = rows.JobRow.unpack(row)
     if job.state == rows.JOB_CANCELLED:
         return JobCancelled(command.job)
-    under_way = _under_way(context, row[rows.JOB_LAST_EXECUTION])
+    under_way, has_older = _under_way(context, row[rows.JOB_LAST_EXECUTION])
     if job.state == rows.JOB_FIRED and not under_way:
         raise JobFinished(job=str(command.job))
     for execution, found in under_way:
@@ -40,6 +40,9 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
             return CancelNeedsWorker(command.job, keys.unpack_id(execution), token, session)
     for execution, found in under_way:
         _cancel_execution(context, execution, found)
+    if has_older:
+        context.writer.put(context.tables.meta, keys.META_CANCELLING + number, b"")
+        context.cancelling.add(number)
     _stop_waiting(context, command.job, row, job)
     value = bytes((rows.JOB_CANCELLED,)) + row[1:37] + keys.pack_id(context.now_ms) + row[45:]
     context.writer.put(context.tables.jobs, number, value)
@@ -47,8 +50,8 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     return JobCancelled(command.job)
 
 
-def _under_way(context: Context, newest: bytes) -> list[Execution]:
-    """The executions of a job that are not finished, newest first."""
+def _under_way(context: Context, newest: bytes) -> tuple[list[Execution], bool]:
+    """The executions of a job that are not finished, newest first; whether there are older ones not looked at."""
     found = []
     execution = newest
     for _ in range(MAX_EXECUTIONS):
@@ -58,7 +61,7 @@ def _under_way(context: Context, newest: bytes) -> list[Execution]:
         if row[rows.EXECUTION_STATUS] not in IS_TERMINAL:
             found.append((execution, row))
         execution = row[8:16]
-    return found
+    return found, execution != keys.NO_EXECUTION
 
 
 def _cancel_execution(context: Context, execution: bytes, row: bytes) -> None:
@@ -73,10 +76,13 @@ def _cancel_execution(context: Context, execution: bytes, row: bytes) -> None:
             raise ImpossibleState(f"execution {number} has failed but its next attempt is not due")
     else:
         leases.remove(context, row[rows.EXECUTION_LEASE], execution)
-    cancelled = row[: rows.EXECUTION_STATUS] + CANCEL[status] + row[71:87]
-    if len(row) > rows.EXECUTION_BYTES:
-        cancelled += bytes(8) + row[95:]
-    context.writer.put(context.tables.executions, execution, cancelled)
+    context.writer.put(context.tables.executions, execution, cancelled_row(row))
+
+
+def cancelled_row(row: bytes) -> bytes:
+    """An execution's row with the status CANCELLED."""
+    cancelled = row[: rows.EXECUTION_STATUS] + CANCEL[row[rows.EXECUTION_STATUS]] + row[71:87]
+    return cancelled + bytes(8) + row[95:] if len(row) > rows.EXECUTION_BYTES else cancelled
 
 
 def _stop_waiting(context: Context, number: int, row: bytes, job: rows.JobRow) -> None:

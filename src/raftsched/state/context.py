@@ -28,6 +28,8 @@ class Context:
         self.ready = ReadyLanes(self.writer, self.catalog)
         self.ticks = TickTables(self.writer, self.catalog)
         self.sessions = self._load_sessions()
+        # Keys of jobs that were cancelled while more executions than one command looks at might be unfinished.
+        self.cancelling = self._load_cancelling()
         owners = self.writer.get(self.tables.meta, keys.META_SHARD_OWNERS)
         self.shard_owners: tuple[int, ...] = rows.SHARD_OWNERS.unpack(owners) if owners else (0,) * keys.SHARDS
         membership = self.writer.get(self.tables.meta, keys.META_MEMBERSHIP)
@@ -41,6 +43,16 @@ class Context:
         self.effects = Effects()
         # Whether this node asked for the command that is being applied.
         self.is_own = False
+
+    def _load_cancelling(self) -> set[bytes]:
+        cursor = self.writer.cursor(self.tables.meta)
+        jobs = set()
+        if cursor.set_range(keys.META_CANCELLING):
+            for key in cursor.iternext(values=False):
+                if not key.startswith(keys.META_CANCELLING):
+                    break
+                jobs.add(key[len(keys.META_CANCELLING) :])
+        return jobs
 
     def _load_sessions(self) -> dict[int, rows.SessionRow]:
         """The open ones: each has an expiry."""

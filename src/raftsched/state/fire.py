@@ -26,6 +26,10 @@ _PENDING = status(ExecutionState.PENDING)
 # The pieces of a job's row that firing keeps or copies: see the layouts in rows.py.
 _LAST_AND_TICK_AND_KIND = slice(1, 25)
 _LAST = slice(1, 9)
+# In an execution's row.
+_PREVIOUS = slice(8, 16)
+_SCHEDULED_FOR = slice(16, 24)
+_STATUS = rows.EXECUTION_STATUS
 _TICK = slice(9, 17)
 _AFTER_LAST = slice(9, None)
 _AFTER_TICK = slice(17, None)
@@ -173,11 +177,27 @@ def _catch_up(timetable: Timetable, tick_ms: int, until_ms: int) -> _Step:
 
 
 def _busy_executions(context: Context, jobs: Sequence[Due]) -> frozenset[bytes]:
-    """The last executions of these jobs that are not finished."""
-    last = [row[_LAST] for _, row in jobs]
-    last = [number for number in last if number != keys.NO_EXECUTION]
-    found = context.writer.get_many(context.tables.executions, last)
-    return frozenset(key for key, row in found if row[rows.EXECUTION_STATUS] not in IS_TERMINAL)
+    """The newest executions of jobs that have one unfinished.
+
+    That is the newest itself, since every tick looked before it fired; but a replay is newer than what may have been
+    running when it was asked for, so the look goes on behind replays.
+    """
+    newest = [row[_LAST] for _, row in jobs if row[_LAST] != keys.NO_EXECUTION]
+    found = context.writer.get_many(context.tables.executions, newest)
+    busy = {key for key, row in found if row[_STATUS] not in IS_TERMINAL}
+    # The one before -> the newest of its job, and the scheduled time of the one after.
+    looking = {row[_PREVIOUS]: (key, row[_SCHEDULED_FOR]) for key, row in found if row[_STATUS] in IS_TERMINAL}
+    looking.pop(keys.NO_EXECUTION, None)
+    while looking:
+        found = context.writer.get_many(context.tables.executions, looking)
+        # A replay has the scheduled time of an earlier occurrence; a tick is later than all before it.
+        behind_replay = [(looking[key][0], row) for key, row in found if looking[key][1] <= row[_SCHEDULED_FOR]]
+        busy |= {first for first, row in behind_replay if row[_STATUS] not in IS_TERMINAL}
+        looking = {
+            row[_PREVIOUS]: (first, row[_SCHEDULED_FOR]) for first, row in behind_replay if row[_STATUS] in IS_TERMINAL
+        }
+        looking.pop(keys.NO_EXECUTION, None)
+    return frozenset(busy)
 
 
 def _advance(profile: Profile, step: _Step, jobs: Sequence[Due], batch: _Batch) -> None:

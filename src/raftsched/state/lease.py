@@ -9,6 +9,7 @@ from raftsched.model.errors import ImpossibleState
 from raftsched.model.limits import SESSION_QUEUES_MAX
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import leases
+from raftsched.state.cancel import cancelled_row
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
 from raftsched.state.ready import Selection
@@ -41,6 +42,10 @@ def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
     if not numbers:
         return nothing
     context.ready.take(selection)
+    if context.cancelling:
+        numbers, found = _without_cancelled(context, numbers, found)
+        if not numbers:
+            return nothing
     _write(context, command.session, numbers, found)
     if not context.is_own:
         return nothing
@@ -63,6 +68,19 @@ def _fetch(context: Context, selection: Selection, payload_bytes_limit: int) -> 
         selection.cut(fitting)
         return numbers[:fitting], found[:fitting]
     return numbers, found
+
+
+def _without_cancelled(
+    context: Context, numbers: Sequence[bytes], found: Sequence[bytes]
+) -> tuple[list[bytes], list[bytes]]:
+    """Cancels the executions of jobs that were cancelled; returns the others."""
+    kept: list[tuple[bytes, bytes]] = []
+    for number, row in zip(numbers, found, strict=True):
+        if row[rows.EXECUTION_JOB] in context.cancelling:
+            context.writer.put(context.tables.executions, number, cancelled_row(row))
+        else:
+            kept.append((number, row))
+    return [number for number, _ in kept], [row for _, row in kept]
 
 
 def _have_payloads(found: Sequence[bytes]) -> bool:

@@ -58,8 +58,10 @@ def apply_renew(context: Context, command: command_pb2.Renew) -> Renewed:
         if row is None:
             lost.append(renewal.session)
             continue
-        _move_expiry(context, renewal.session, row, context.now_ms + row.ttl_ms)
-        _take_back(context, renewal, context.now_ms - command.grant_timeout_ms)
+        _renew(context, renewal, row)
+        # A heartbeat that was held up tells what the worker held long ago; what it was granted since is not lost.
+        if renewal.sequence >= row.heartbeat:
+            _take_back(context, renewal, context.now_ms - command.grant_timeout_ms)
     return Renewed(lost)
 
 
@@ -74,10 +76,11 @@ def end(context: Context, session: int) -> None:
     context.effects.sessions_ended.append(session)
 
 
-def _move_expiry(context: Context, session: int, row: rows.SessionRow, expiry_ms: int) -> None:
-    if expiry_ms == row.expiry_ms:
+def _renew(context: Context, renewal: command_pb2.RenewSession, row: rows.SessionRow) -> None:
+    renewed = replace(row, expiry_ms=context.now_ms + row.ttl_ms, heartbeat=max(row.heartbeat, renewal.sequence))
+    if renewed == row:
         return
-    renewed = replace(row, expiry_ms=expiry_ms)
+    session = renewal.session
     context.writer.delete(context.tables.deadlines, _expiry(session, row))
     context.writer.put(context.tables.deadlines, _expiry(session, renewed), b"")
     context.writer.put(context.tables.sessions, keys.pack_id(session), renewed.pack())

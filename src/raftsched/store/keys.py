@@ -237,6 +237,8 @@ def content(serialized: bytes) -> bytes:
 META_FORMAT = b"format"
 META_STATE = b"state"
 META_SHARD_OWNERS = b"shard_owners"
+# With a job's id: cancelled, with more executions than one command could look at; what is not finished is not leased.
+META_CANCELLING = b"cancelling"
 META_STAMPING = b"stamping"
 META_MEMBERSHIP = b"membership"
 

@@ -60,7 +60,7 @@ LEASE_HEAD = struct.Struct(">QH")
 
 # sessions: session -> open u8, expiry_ms u64, ttl_ms u64, opened_ms u64, ended_ms u64,
 #   then worker and queues, each: u16 length, utf-8
-SESSION = struct.Struct(">BQQQQ")
+SESSION = struct.Struct(">BQQQQQ")
 
 # skipped: (job, scheduled_for_ms) -> reason u8 (raftsched.v1.SkipReason), count u64, last scheduled_for_ms u64
 SKIPPED = struct.Struct(">BQQ")
@@ -276,20 +276,22 @@ class SessionRow:
     ended_ms: int
     worker: str
     queues: tuple[str, ...]
+    # The highest sequence of a heartbeat so far.
+    heartbeat: int = 0
 
     @classmethod
     def unpack(cls, value: bytes) -> "SessionRow":
-        is_open, expiry_ms, ttl_ms, opened_ms, ended_ms = SESSION.unpack_from(value)
+        is_open, expiry_ms, ttl_ms, opened_ms, ended_ms, heartbeat = SESSION.unpack_from(value)
         texts = []
         at = SESSION.size
         while at < len(value):
             (size,) = _TEXT.unpack_from(value, at)
             texts.append(value[at + 2 : at + 2 + size].decode())
             at += 2 + size
-        return cls(bool(is_open), expiry_ms, ttl_ms, opened_ms, ended_ms, texts[0], tuple(texts[1:]))
+        return cls(bool(is_open), expiry_ms, ttl_ms, opened_ms, ended_ms, texts[0], tuple(texts[1:]), heartbeat)
 
     def pack(self) -> bytes:
-        head = SESSION.pack(self.open, self.expiry_ms, self.ttl_ms, self.opened_ms, self.ended_ms)
+        head = SESSION.pack(self.open, self.expiry_ms, self.ttl_ms, self.opened_ms, self.ended_ms, self.heartbeat)
         return head + _packed_text(self.worker) + b"".join(map(_packed_text, self.queues))
 
 

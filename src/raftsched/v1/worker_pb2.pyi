@@ -59,28 +59,32 @@ class ServerMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., lease_batch: _Optional[_Union[LeaseBatch, _Mapping]] = ..., confirm: _Optional[_Union[Confirm, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., session_lost: _Optional[_Union[SessionLost, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("worker", "session", "queues")
+    __slots__ = ("worker", "session", "queues", "cluster_id")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     worker: str
     session: int
     queues: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, worker: _Optional[str] = ..., session: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, worker: _Optional[str] = ..., session: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("session", "node", "session_ttl_ms", "heartbeat_interval_ms", "started_after_ms")
+    __slots__ = ("session", "node", "session_ttl_ms", "heartbeat_interval_ms", "started_after_ms", "cluster_id")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_TTL_MS_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     STARTED_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     session: int
     node: int
     session_ttl_ms: int
     heartbeat_interval_ms: int
     started_after_ms: int
-    def __init__(self, session: _Optional[int] = ..., node: _Optional[int] = ..., session_ttl_ms: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., started_after_ms: _Optional[int] = ...) -> None: ...
+    cluster_id: str
+    def __init__(self, session: _Optional[int] = ..., node: _Optional[int] = ..., session_ttl_ms: _Optional[int] = ..., heartbeat_interval_ms: _Optional[int] = ..., started_after_ms: _Optional[int] = ..., cluster_id: _Optional[str] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("total",)

@@ -1,6 +1,7 @@
 """Handlers that the tests run in processes: they must be found by the name of their module."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -22,3 +23,11 @@ def fail(_context: Context, payload: bytes) -> None:
 
 def die(_context: Context, _payload: bytes) -> None:
     os._exit(3)
+
+
+def fork_and_die(_context: Context, _payload: bytes) -> None:
+    """Its child holds the pipe to the worker open for a while."""
+    if os.fork() == 0:
+        signal.alarm(8)
+        signal.pause()
+    os._exit(4)

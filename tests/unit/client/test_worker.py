@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -335,3 +336,60 @@ async def test_a_worker_that_the_cluster_refuses_says_why() -> None:
         worker = Worker(cluster.addresses, queues=["?"])
         with pytest.raises(Exception, match="bad name"):
             await asyncio.wait_for(worker.serve(), 5)
+
+
+class Panic(BaseException):
+    """As some libraries raise it."""
+
+
+async def test_whatever_a_handler_raises_is_its_failure_and_costs_no_slot() -> None:
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses, concurrency=2)
+
+        @worker.handler("panic")
+        async def panic(_context: Context, payload: bytes) -> None:
+            raise {b"0": Panic, b"1": KeyboardInterrupt, b"2": GeneratorExit, b"3": SystemExit}[payload]("boom")
+
+        @worker.handler("cancel")
+        async def cancel_itself(_context: Context, _payload: bytes) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0)
+
+        @worker.handler("text")
+        async def odd_text(_context: Context, _payload: bytes) -> None:
+            raise ValueError("cannot read caf\udce9.txt")
+
+        @worker.handler("quick")
+        async def quick(_context: Context, _payload: bytes) -> None: ...
+
+        async with serving(worker):
+            entries = [cluster.add("panic", payload=str(number).encode())[0] for number in range(4)]
+            entries += cluster.add("cancel", 3) + cluster.add("text", 3)
+            await cluster.until(lambda: cluster.states(entries) == {"FAILED"})
+            after = cluster.add("quick", 10)
+            await cluster.until(lambda: cluster.states(after) == {"SUCCEEDED"})
+        assert any("cannot read caf?.txt" in entry.errors[0] for entry in entries)
+
+
+async def test_a_handler_whose_body_would_never_run_is_refused_or_fails_for_good() -> None:
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses)
+
+        def generator(_context: Context, _payload: bytes) -> Iterator[int]:
+            yield 1
+
+        with pytest.raises(ValueError, match="generator"):
+            worker.handler("generator")(generator)
+
+        async def inner(_context: Context, _payload: bytes) -> None: ...
+
+        @worker.handler("wrapped")
+        def wrapper(context: Context, payload: bytes) -> object:
+            return inner(context, payload)
+
+        async with serving(worker):
+            (entry,) = cluster.add("wrapped")
+            await cluster.until(lambda: entry.state == "DEAD_LETTER")
+        assert "async def" in entry.errors[0]

@@ -58,3 +58,13 @@ async def test_a_process_is_killed_when_its_lease_is_lost_and_none_outlives_the_
             assert exists(pids[1])
         await cluster.until(lambda: not exists(pids[1]))
         assert not cluster.all_messages("fail")
+
+
+async def test_a_process_that_leaves_a_child_behind_has_ended_all_the_same() -> None:
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses, processes=1)
+        worker.handler("fork", process=True)(handlers.fork_and_die)
+        async with serving(worker):
+            (entry,) = cluster.add("fork")
+            await cluster.until(lambda: entry.state == "FAILED")
+        assert entry.errors == ["the handler's process ended with exit code 4"]

@@ -1,6 +1,6 @@
 """How workers' credits become leases."""
 
-from raftsched.dispatch.lease_pump import EMPTY_WAIT_S, LEASE_LIMIT, LeasePump
+from raftsched.dispatch.lease_pump import EMPTY_WAIT_S, LEASE_LIMIT, MAX_FREE_CREDIT, LeasePump
 from raftsched.model.errors import OutcomeUnknown
 from raftsched.state.results import Leased, Rejected
 from tests.unit.dispatch.support import ManualClock, Submitted, Views
@@ -129,3 +129,20 @@ def test_a_draining_node_leases_nothing_more() -> None:
     setup.pump.stop()
     setup.pump.step()
     assert setup.submitted.commands == []
+
+
+def test_whatever_credit_a_stream_gives_its_grants_and_its_weight_are_bounded() -> None:
+    setup = Setup()
+    setup.pump.credit(1, 2**64 - 1)
+    assert setup.pump.capacity == MAX_FREE_CREDIT
+    setup.pump.step()
+    assert setup.limits() == [LEASE_LIMIT]
+
+
+def test_the_weight_of_a_node_does_not_grow_with_what_its_workers_have_done() -> None:
+    setup = Setup()
+    for total in range(10, 1_000, 10):
+        setup.pump.credit(1, total)
+        setup.pump.step()
+        setup.submitted.answer(leased(10))
+    assert setup.pump.capacity == 10

@@ -10,14 +10,26 @@ from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import WorkerSettings, WorkerStream
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import InvalidField, OutcomeUnknown, ProtocolViolation, RaftschedError, TooManyRequests
+from raftsched.model.errors import (
+    InvalidField,
+    OutcomeUnknown,
+    ProtocolViolation,
+    RaftschedError,
+    TooManyRequests,
+    WrongCluster,
+)
 from raftsched.state.results import Done, Leased, LeaseEnded, Rejected, Renewed, Result, SessionOpened, Settled
 from raftsched.v1 import worker_pb2
 from raftsched.v1.worker_pb2 import ServerMessage, WorkerMessage
 from tests.unit.dispatch.support import ManualClock, Submitted, Views
 
 SETTINGS = WorkerSettings(
-    node_id=2, session_ttl_ms=10_000, heartbeat_interval_ms=2_500, grant_timeout_ms=5_000, started_after_ms=500
+    node_id=2,
+    cluster_id="test",
+    session_ttl_ms=10_000,
+    heartbeat_interval_ms=2_500,
+    grant_timeout_ms=5_000,
+    started_after_ms=500,
 )
 
 
@@ -99,7 +111,12 @@ async def test_hello_opens_a_session_and_says_how_long_it_lasts() -> None:
     (message,) = setup.sent()
     assert message is not None
     assert message.welcome == worker_pb2.Welcome(
-        session=7, node=2, session_ttl_ms=10_000, heartbeat_interval_ms=2_500, started_after_ms=500
+        session=7,
+        node=2,
+        session_ttl_ms=10_000,
+        heartbeat_interval_ms=2_500,
+        started_after_ms=500,
+        cluster_id="test",
     )
 
 
@@ -311,6 +328,7 @@ async def test_a_stream_with_too_much_unanswered_is_not_read_until_there_is_room
 
 async def test_a_worker_that_does_not_read_is_refused(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_stream, "MAX_UNREAD", 3)
+    monkeypatch.setattr(worker_stream, "UNREAD_TIMEOUT_S", 0.0)
     for _ in range(4):
         setup.stream.send(ServerMessage())
     with pytest.raises(TooManyRequests, match="unread"):
@@ -338,3 +356,57 @@ def test_every_error_that_asks_for_a_retry_is_one_that_may_pass() -> None:
     assert worker_stream._may_be_repeated(OutcomeUnknown())
     assert worker_stream._may_be_repeated(TooManyRequests())
     assert not worker_stream._may_be_repeated(RaftschedError())
+
+
+async def test_a_worker_that_reads_is_not_refused_however_much_it_is_told_at_once(setup: Setup) -> None:
+    setup.hub.lease_ended(LeaseEnded(7, 9, list(range(5_000)), worker_pb2.CANCEL_REASON_RUN_TIMEOUT))
+    await setup.stream.handle(ack())
+    assert len(setup.core.submitted.commands) == 1
+
+
+async def test_credit_waits_while_much_is_unread_and_counts_once_it_is_read(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_stream, "MAX_UNREAD", 1)
+    for _ in range(2):
+        setup.stream.send(ServerMessage())
+    await setup.stream.handle(WorkerMessage(credit=worker_pb2.Credit(total=2)))
+    setup.core.lease_pump.step()
+    assert setup.core.pump_submitted.commands == []
+    setup.stream.outbox.get_nowait()
+    setup.stream.written()
+    setup.core.lease_pump.step()
+    assert setup.core.pump_submitted.commands[0].lease.limit == 2
+
+
+async def test_only_the_session_that_was_asked_may_answer(setup: Setup) -> None:
+    asked = asyncio.create_task(setup.hub.ask_to_drop(7, 5, 9, timeout_s=5))
+    message = await setup.stream.outbox.get()
+    assert message is not None
+    setup.hub.answer(8, message.cancel_execution.question, begun=False)
+    await asyncio.sleep(0)
+    assert not asked.done()
+    setup.hub.answer(7, message.cancel_execution.question, begun=True)
+    assert await asked is False
+
+
+async def test_a_session_of_another_cluster_is_refused() -> None:
+    stranger = WorkerMessage(hello=worker_pb2.Hello(worker="w", session=7, queues=["q"], cluster_id="staging"))
+    with pytest.raises(WrongCluster) as caught:
+        await Setup().stream.hello(stranger)
+    assert caught.value.metadata == {"this_cluster": "test"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        worker_pb2.Ack(leases=[worker_pb2.Completed()] * 10_001),
+        worker_pb2.Started(leases=[worker_pb2.LeasedExecutions()] * 10_001),
+        worker_pb2.Release(leases=[worker_pb2.LeasedExecutions()] * 10_001),
+    ],
+)
+async def test_empty_blocks_are_bounded_too(setup: Setup, message: object) -> None:
+    name = type(message).__name__.lower()
+    with pytest.raises(ProtocolViolation) as caught:
+        await setup.stream.handle(WorkerMessage(**{name: message}))
+    assert caught.value.field == f"{name}.leases"

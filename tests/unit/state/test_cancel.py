@@ -1,5 +1,8 @@
+import pytest
+
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import JobFinished, JobNotFound, JobRunning
+from raftsched.state import cancel as cancelling
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2, job_pb2
@@ -179,3 +182,20 @@ def test_an_answer_of_the_worker_that_comes_late_finds_the_job_running(node: Nod
     node.refused(JobRunning, cancel(1, leased.token))
     assert node.ack(leased.token, [1]) == []
     node.refused(JobFinished, cancel(1, leased.token))
+
+
+def test_what_one_command_cannot_look_at_is_cancelled_when_its_turn_comes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancelling, "MAX_EXECUTIONS", 2)
+    (job,) = node.create(ticks_ms=minutely(10), overlap=ALLOW)
+    for _ in range(5):
+        node.advance(MINUTE_MS)
+        node.fire()
+    assert node.do(command_pb2.CancelJob(job=job)) == JobCancelled(job)
+    node.machine.commit()
+    node.reopen()
+    session = node.open_session()
+    assert list(node.lease(session).executions) == []
+    assert {row.status for row in node.executions_of(job)} == {CANCELLED}
+    assert node.machine.ready_by_queue.get("default", 0) == 0

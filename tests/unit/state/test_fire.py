@@ -321,3 +321,26 @@ def test_first_fires_ticks_and_retries_share_a_batch(node: Node) -> None:
 def test_an_unknown_shard_is_refused(node: Node, shards: list[int]) -> None:
     node.create()
     node.refused(InvalidField, command_pb2.Fire(shards=shards, limit=10))
+
+
+def test_a_replay_does_not_hide_an_older_execution_that_still_runs(node: Node) -> None:
+    (job,) = node.create(ticks_ms=minutely(10))
+    session = node.open_session(ttl_ms=10_000_000)
+    node.advance(MINUTE_MS)
+    node.fire()
+    first = node.lease(session)
+    node.fail(first.token, first.executions, permanent=True)
+    node.advance(MINUTE_MS)
+    node.fire()
+    running = node.lease(session)
+    node.start(running.token, running.executions)
+    node.do(command_pb2.ReplayDeadLetters(executions=keys.pack_ids(first.executions)))
+    replay = node.lease(session)
+    node.ack(replay.token, replay.executions)
+    node.advance(MINUTE_MS)
+    node.fire()
+    assert len(node.skipped(job)) == 1
+    node.ack(running.token, running.executions)
+    node.advance(MINUTE_MS)
+    node.fire()
+    assert node.execution(node.job(job).last_execution).status == PENDING

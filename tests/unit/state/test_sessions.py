@@ -178,3 +178,17 @@ def test_a_renewal_of_many_sessions_answers_for_each(node: Node) -> None:
     for session in sessions:
         command.sessions.add(session=session, held_tokens=keys.pack_ids([1, 2]))
     assert node.do(command) == Renewed([sessions[1]])
+
+
+def test_a_heartbeat_that_was_held_up_renews_but_takes_nothing_back(node: Node) -> None:
+    session = node.open_session()
+    leased = node.run(session, 1)
+    node.advance(6_000)
+    renewal = command_pb2.RenewSession(session=session, sequence=2, held_tokens=keys.pack_ids([leased.token]))
+    node.do(command_pb2.Renew(sessions=[renewal], grant_timeout_ms=5_000))
+    late = command_pb2.RenewSession(session=session, sequence=1)
+    node.do(command_pb2.Renew(sessions=[late], grant_timeout_ms=5_000))
+    assert node.state_of(1) == LEASED
+    newer = command_pb2.RenewSession(session=session, sequence=3)
+    node.do(command_pb2.Renew(sessions=[newer], grant_timeout_ms=5_000))
+    assert node.state_of(1) == PENDING

@@ -248,12 +248,14 @@ class Renew(_message.Message):
     def __init__(self, sessions: _Optional[_Iterable[_Union[RenewSession, _Mapping]]] = ..., grant_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class RenewSession(_message.Message):
-    __slots__ = ("session", "held_tokens")
+    __slots__ = ("session", "held_tokens", "sequence")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     HELD_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     session: int
     held_tokens: bytes
-    def __init__(self, session: _Optional[int] = ..., held_tokens: _Optional[bytes] = ...) -> None: ...
+    sequence: int
+    def __init__(self, session: _Optional[int] = ..., held_tokens: _Optional[bytes] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class Lease(_message.Message):
     __slots__ = ("session", "queues", "limit", "payload_bytes_limit")
