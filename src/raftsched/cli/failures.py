@@ -60,6 +60,7 @@ _ADVICE = {
     "NOT_DEAD_LETTER": "see what can be replayed with: raftsched dead-letter list",
     "OVERLOADED": "try again in a moment, with fewer requests at once",
     "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",
+    "READ_TIMEOUT": "a majority of the nodes must run and reach each other: raftsched cluster status",
     "NODE_DRAINING": "name another node with --node",
     "NODE_DIVERGED": "name another node with --node, and have that one rebuilt: stop it, "
     "raftsched repair --data ITS_FOLDER, start it",

@@ -87,7 +87,10 @@ def worker(
         app.name = name or app.name
         app.grace = app.grace if grace_ms is None else timedelta(milliseconds=grace_ms)
         configure_logging("json" if log_format == "json" else "text", log_level.upper(), worker=app.name)
-        click.echo(f"worker {app.name} serves {', '.join(app.queues)} with {', '.join(app.handler_names)}", err=True)
+        if log_format != "json":
+            click.echo(
+                f"worker {app.name} serves {', '.join(app.queues)} with {', '.join(app.handler_names)}", err=True
+            )
         if shell:
             _warn(app)
         app.run()

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from raftsched.client.errors import ClientClosed, from_rpc
+from raftsched.client.errors import ClientClosed, RaftschedError, from_rpc
 from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
 from raftsched.v1.execution_pb2_grpc import ExecutionServiceStub
 from raftsched.v1.job_pb2_grpc import JobServiceStub
@@ -44,6 +44,9 @@ _FIRST_ATTEMPT_S = 3.0
 _SIT_OUT_S = 1.0
 _LONGEST_SIT_OUT_S = 30.0
 _PROBE_S = 0.5
+# Of several nodes' errors: whether the request may have been carried out comes before why it was not, and that before a
+# node that does not answer. Any other counts 1.
+_TELLS = {"UNAVAILABLE": 0, "NO_QUORUM": 2, "OUTCOME_UNKNOWN": 3}
 
 
 def open_channel(
@@ -103,12 +106,13 @@ class ChannelPool:
         """The answer of `method` to `request`, from any node that gives one within `timeout_s`.
 
         A mutation must carry a request_id, since it is repeated whenever its outcome is unknown. With an `address`,
-        only that node is asked. Raises the error of the last attempt.
+        only that node is asked. Raises the error of the attempt that tells most.
         """
         deadline_s = time.monotonic() + timeout_s
         attempt_s = _FIRST_ATTEMPT_S
         backoff_s = _FIRST_BACKOFF_S
         attempts = 0
+        telling: RaftschedError | None = None
         while True:
             node = self._pick() if address is None else self._named(address)
             asked_s = time.monotonic()
@@ -121,6 +125,8 @@ class ChannelPool:
                 error = from_rpc(failure)
                 if not error.retryable:
                     raise error from None
+                if telling is None or _TELLS.get(error.reason, 1) >= _TELLS.get(telling.reason, 1):
+                    telling = error
                 silent = failure.code() is grpc.StatusCode.DEADLINE_EXCEEDED
                 if silent and patience_s == attempt_s:
                     attempt_s *= 2
@@ -138,7 +144,7 @@ class ChannelPool:
                 wait_s = backoff_s * random.uniform(0.5, 1.0)
                 backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
             if now_s + wait_s >= deadline_s:
-                raise error
+                raise telling
             await asyncio.sleep(wait_s)
 
     async def close(self) -> None:
