@@ -43,11 +43,10 @@ def shrink(cluster: Cluster, number: int) -> None:
 def test_all_nodes_but_one_are_exchanged_under_load_and_stay_so_after_a_restart(cluster: Cluster) -> None:
     for name in ("worker-1", "worker-2"):
         cluster.start_worker(name)
-    ledger = start_load(cluster, seconds=12)
-    wait_progress(ledger, 30)
+    ledger = start_load(cluster, seconds=8)
+    wait_progress(ledger, 20)
     grow(cluster)
     grow(cluster)
-    wait_progress(ledger, 30)
     leader = cluster.leader()
     shrink(cluster, leader)
     assert cluster.leader() != leader

@@ -153,6 +153,8 @@ def _node_row(one: NodeAnswer) -> tuple[Any, ...]:
 
 
 def _role(own: ClusterStatus) -> str:
+    if own.health == NodeHealth.NOT_A_MEMBER:
+        return "none"
     if own.leader == own.node:
         return "leader"
     is_learner = any(node.id == own.node and node.role == NodeRole.LEARNER for node in own.nodes)

@@ -66,6 +66,8 @@ class MembershipChanges(Handover):
         self._changes.add(request, done, leader=self.leader_id or 0, deadline_s=deadline_s)
 
     def _ask_for_changes(self, now_s: float) -> None:
+        # What a new leader has brought about by leading must not be asked of it.
+        self._end_changes(now_s)
         leader = self.leader_id or 0
         if self.is_leader:
             for request in self._changes.to_ask(leader, now_s):

@@ -256,6 +256,16 @@ def test_leadership_goes_where_it_was_asked_to(leader: Solo) -> None:
     leader.close()
 
 
+def test_who_leads_since_somebody_else_should_is_not_asked_to_hand_over_again(leader: Solo) -> None:
+    asked = Asked()
+    leader.replica.request_transfer(None, asked, timeout_s=10)
+    leader.tick()
+    leader.append(source=3, term=2, prev=1, prev_term=1, entries=[(2, b"\x01")])
+    assert asked.is_done
+    assert not leader.transport.take(body="change_request")
+    leader.close()
+
+
 @pytest.mark.parametrize(("target", "error"), [(4, CannotLead), (9, NodeNotFound)])
 def test_leadership_goes_to_no_learner_and_no_stranger(leader: Solo, target: int, error: type[Exception]) -> None:
     grow(leader)

@@ -135,7 +135,7 @@ def test_one_seed_is_one_history(tmp_path: Path) -> None:
     for name in ("once", "again"):
         cluster = SimCluster(tmp_path / name, nodes=3, seed=7, log_keep_entries=20, snapshot_chunk_bytes=1_000)
         chaos = Chaos(cluster, FAULTS["everything"])
-        assert cluster.run_until(lambda: cluster.leader() is not None, 10)
+        assert cluster.run_until(lambda cluster=cluster: cluster.leader() is not None, 10)
         for _ in range(6):
             chaos.step()
         histories.append((cluster.now_s, cluster.leaders, cluster.chains, sorted(chaos.confirmed)))
