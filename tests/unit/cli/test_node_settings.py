@@ -143,6 +143,20 @@ def test_the_environment_makes_a_node(started: list[NodeConfig], tmp_path: Path)
     assert (config.node_id, config.cluster_id, len(config.peers)) == (3, "c", 3)
 
 
+def test_a_joining_node_names_those_that_are_there_and_a_way_of_its_own(
+    started: list[NodeConfig], tmp_path: Path
+) -> None:
+    path = written(
+        tmp_path,
+        'node_id = 2\ndata_dir = "d"\nlisten = "10.0.0.2:1"\n[peers]\n1 = "10.0.0.1:1"\n[routes]\n1 = "127.0.0.1:9"\n',
+    )
+    result = run("--config", str(path))
+    assert result.exit_code == 0, result.output
+    (config,) = started
+    assert config.peers == {1: "10.0.0.1:1", 2: "10.0.0.2:1"}
+    assert config.routes == {1: "127.0.0.1:9"}
+
+
 def test_a_file_makes_a_node_and_options_change_it(started: list[NodeConfig], tmp_path: Path) -> None:
     path = written(tmp_path, FILE.partition("[tls]")[0])
     result = run("--config", str(path), "--cluster-id", "test")

@@ -135,3 +135,16 @@ def test_of_two_clocks_that_differ_neither_is_condemned() -> None:
 def test_old_reports_prove_nothing(node: Node) -> None:
     node.pass_time(int(REPORT_LIFE_S * 1000) + 1)
     assert node.clock.offset_ms() is None
+
+
+def test_clocks_of_nodes_that_left_do_not_count_and_those_of_new_ones_do() -> None:
+    node = Node(peers=2)
+    node.jump(HOUR_MS)
+    node.hear()
+    assert not node.clock.is_trusted
+    node.clock.follow_members(1, [])
+    assert node.clock.may_lead, "alone"
+    node.clock.follow_members(3, [2, 3])
+    assert node.clock.offset_ms() is None, "they have to be heard anew"
+    node.hear()
+    assert node.clock.offset_ms() == -HOUR_MS

@@ -63,3 +63,15 @@ def test_a_snapshot_ends_old_comparisons() -> None:
     nodes.reported(2, 10, BAD)
     nodes.restarted_from_snapshot()
     assert not nodes.is_diverged(leader=2)
+
+
+def test_who_is_no_member_any_more_has_no_say() -> None:
+    watched = watch(3)
+    watched.applied(1, b"own")
+    watched.reported(2, 1, b"other")
+    watched.reported(3, 1, b"other")
+    assert watched.is_diverged(leader=2)
+    watched.follow_members(2, [3])
+    assert watched.differs_from() == [3]
+    watched.follow_members(5, [2, 3, 4, 5])
+    assert not watched.is_diverged(leader=2), "one of five"
