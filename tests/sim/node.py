@@ -210,6 +210,7 @@ class SimNode:
         config = self._config
         return WorkerSettings(
             node_id=config.node_id,
+            cluster_id=config.cluster_id,
             session_ttl_ms=config.session_ttl_ms,
             heartbeat_interval_ms=config.heartbeat_interval_ms,
             grant_timeout_ms=config.grant_timeout_ms,
