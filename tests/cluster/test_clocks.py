@@ -15,6 +15,8 @@ from tests.cluster.processes import PATIENCE, let_last, until
 HOUR_S = 3_600
 # Longer than the session's ttl: were leases judged by the clock that jumped, they would end meanwhile.
 JUMP_LASTS_S = 4.0
+# Until every node has heard that a clock is right again: two that are wrong at once would be a majority.
+HEARD_S = 1.5
 # Without any jump two seconds; an election and a busy machine may come in between.
 LONGEST_SILENCE_MS = 8_000
 
@@ -57,6 +59,7 @@ def test_a_clock_that_jumps_by_an_hour_does_no_harm(cluster: Cluster, clocks: di
     let_last("the old leader's clock is off", JUMP_LASTS_S)
     wait_progress(ledger, 5)
     clocks[f"node-{leader}"].set_off(0)
+    let_last("all clocks are right", HEARD_S)
 
     follower = next(number for number in cluster.nodes if number not in (leader, cluster.leader()))
     clocks[f"node-{follower}"].set_off(jump_s)

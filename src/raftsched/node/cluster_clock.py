@@ -90,7 +90,11 @@ class ClusterClock:
         """A peer's wall clock has arrived: judges this machine's clock anew."""
         now_s = self._clock.monotonic()
         reports = self._reports.setdefault(peer, deque(maxlen=REPORTS_KEPT))
-        reports.append((now_s, wall_ms - now_s * 1000))
+        ahead_ms = wall_ms - now_s * 1000
+        if any(ahead_ms < earlier_ms - REPORT_LIFE_S * 1000 for _, earlier_ms in reports):
+            # No report is so late: that clock was set back, and what it said before counts no more.
+            reports.clear()
+        reports.append((now_s, ahead_ms))
         offset_ms = self.offset_ms()
         if offset_ms is None:
             return

@@ -118,6 +118,16 @@ def test_one_wrong_peer_does_not_matter(node: Node) -> None:
     assert node.error_ms() == 0
 
 
+def test_a_peer_that_was_put_right_is_right_at_once(node: Node) -> None:
+    node.clock.reported(2, node.true_ms + HOUR_MS)
+    node.pass_time(500)
+    node.clock.reported(2, node.true_ms)
+    # With what node 2 said before this would be a majority.
+    node.clock.reported(3, node.true_ms + HOUR_MS)
+    assert node.clock.is_trusted
+    assert node.error_ms() == 0
+
+
 def test_reports_that_were_held_up_do_not_condemn_a_clock(node: Node) -> None:
     for _ in range(3):
         node.pass_time(500)
