@@ -95,7 +95,7 @@ def deafen(cluster: Cluster, node: int) -> None:
             cluster.namespaces.cut_way(other, node)
 
 
-@pytest.mark.parametrize("harm", [isolate, unplug, deafen])
+@pytest.mark.parametrize("harm", [isolate, deafen, pytest.param(unplug, marks=pytest.mark.soak)])
 def test_every_job_runs_though_the_leader_is_cut_off_beyond_the_lease(
     cluster: Cluster, harm: Callable[[Cluster, int], None]
 ) -> None:
