@@ -251,8 +251,13 @@ class Faults:
 
     def _was_removed(self, node: SimNode, error: Exception | None) -> None:
         self._timeline.note("is removed", node.number, type(error).__name__ if error is not None else "")
-        if error is None:
-            self._timeline.after(self._rng.randint(0, 3 * SECOND_US), lambda: self._replace(node))
+        if error is not None:
+            return
+        if node not in self._removed:
+            # When all were asked for again, its removal was still on its way.
+            self._removed.append(node)
+            self._timeline.after(2 * SECOND_US, self.add_again)
+        self._timeline.after(self._rng.randint(0, 3 * SECOND_US), lambda: self._replace(node))
 
     def _replace(self, node: SimNode) -> None:
         """By a new machine of the same number."""
