@@ -152,6 +152,9 @@ class Faults:
 
     def _may_lose_disk(self, node: SimNode) -> bool:
         """A minority of the disks may be lost; here one at a time, and not before the last one is full again."""
+        # A node that is being removed is missing already, however well its disk is.
+        if any(other is not node for other in self._removed):
+            return False
         return all(other.has_joined_for_good for other in self._nodes if other is not node)
 
     def _crash(self) -> bool:

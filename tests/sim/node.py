@@ -402,7 +402,7 @@ class SimNode:
         try:
             await self._workers.Connect(None, context)  # type: ignore[arg-type]
         except (RaftschedError, TimeoutError) as error:
-            self._timeline.note("refuses a stream", self.number, f"{connection.parties} {error}")
+            self._timeline.note("refuses a stream", self.number, f"{connection.parties} {error}", show=False)
         finally:
             self._streams.pop(connection, None)
             connection.end(self.number)
