@@ -18,6 +18,11 @@ T = TypeVar("T")
 NOW = datetime(2026, 7, 12, 2, tzinfo=UTC)
 
 
+def client_threads() -> list[threading.Thread]:
+    """Those of all clients in this process: other tests may share one that is open."""
+    return [thread for thread in threading.enumerate() if thread.name == "raftsched-client"]
+
+
 async def in_thread(script: Callable[[SyncClient], T], node: JobsNode) -> T:
     def run() -> T:
         with SyncClient([node.address]) as client:
@@ -61,6 +66,7 @@ async def test_threads_may_share_one() -> None:
 
 
 async def test_closing_ends_the_thread_and_calls_that_wait_and_refuses_new_ones() -> None:
+    before = client_threads()
     async with JobsNode() as node:
         node.script.append(hang)
         outcomes: list[BaseException] = []
@@ -85,10 +91,11 @@ async def test_closing_ends_the_thread_and_calls_that_wait_and_refuses_new_ones(
                 client.get(1)
 
         await asyncio.to_thread(script)
-    assert not [thread for thread in threading.enumerate() if thread.name == "raftsched-client"]
+    assert client_threads() == before
 
 
 def test_bad_arguments_start_no_thread() -> None:
+    before = client_threads()
     with pytest.raises(ValueError, match="addresses"):
         SyncClient([])
-    assert not [thread for thread in threading.enumerate() if thread.name == "raftsched-client"]
+    assert client_threads() == before
