@@ -169,6 +169,8 @@ class Witness:
             raise Violation(f"nodes {self._leaders[term]} and {node} both lead term {term}")
         self.counts.elections += 1
         self._timeline.note("leads", node, term)
+        # Whoever votes alone asks nobody.
+        self._vote(node, term, log.vote)
         voters = {voter for (voter, of), candidate in self._votes.items() if of == term and candidate == node}
         if len(voters & replica.membership.voters) < replica.membership.quorum:
             raise Violation(f"node {node} leads term {term} with the votes of {sorted(voters)}")
