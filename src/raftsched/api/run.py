@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 # The core thread and the loop share one interpreter lock: how long one may keep the other waiting.
 SWITCH_INTERVAL_S = 0.0005
-HEALTH_EVERY_S = 0.5
+HEALTH_EVERY_S = 0.25
 DRAIN_LOOK_EVERY_S = 0.05
 # Leadership goes to another node before this one stops; an election that takes longer is not waited for.
 HAND_OVER_S = 3.0
