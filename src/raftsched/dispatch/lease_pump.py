@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from raftsched.dispatch.ports import Clock, MachineViews, Submit
 from raftsched.internal.v1 import command_pb2
 from raftsched.state.results import Leased, Result
+from raftsched.store.keys import pack_ids
 
 # Executions a command leases: beyond this a batch gains nothing and a worker's loss costs more.
 LEASE_LIMIT = 1_000
@@ -112,9 +113,7 @@ class LeasePump:
 
     def give_back(self, leased: Leased) -> None:
         """Releases a block that reached nobody. If this is lost, the next heartbeat's list of leases does it."""
-        block = command_pb2.LeasedBlock(
-            token=leased.token, executions=b"".join(e.to_bytes(8, "big") for e in leased.executions)
-        )
+        block = command_pb2.LeasedBlock(token=leased.token, executions=pack_ids(leased.executions))
         release = command_pb2.Release(blocks=[block])
         self._submit(command_pb2.Command(release=release), len(leased.executions), _ignore)
 

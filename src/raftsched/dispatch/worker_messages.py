@@ -1,21 +1,16 @@
 """Checks the messages of a worker stream and turns them into commands. Everything here is per batch."""
 
-import struct
 from collections.abc import Iterable, Sequence
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ProtocolViolation
+from raftsched.model.limits import ERROR_MAX_BYTES
+from raftsched.store.keys import pack_ids
 from raftsched.v1 import worker_pb2
 
 # A worker holds a few thousand executions; a message about more is a mistake or an attack.
 MAX_ITEMS = 10_000
-MAX_ERROR_BYTES = 4_096
 MAX_HELD_TOKENS = 100_000
-
-
-def pack_ids(ids: Sequence[int]) -> bytes:
-    """A column of 8-byte big-endian integers, as commands carry them."""
-    return struct.pack(f">{len(ids)}Q", *ids)
 
 
 def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
@@ -46,7 +41,7 @@ def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
 
 
 def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:
-    """As ack_command; error texts are cut to MAX_ERROR_BYTES."""
+    """As ack_command; error texts are cut to ERROR_MAX_BYTES."""
     _check_items(len(fail.failures), "fail.failures")
     command = command_pb2.Command()
     command.fail.SetInParent()
@@ -58,7 +53,7 @@ def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:
             execution=failure.execution_id,
             started_ms=failure.started_ms,
             ended_ms=failure.ended_ms,
-            error=failure.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore"),
+            error=failure.error.encode()[:ERROR_MAX_BYTES].decode(errors="ignore"),
             permanent=failure.permanent,
         )
     return command, len(fail.failures)
