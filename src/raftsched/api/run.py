@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 # The core thread and the loop share one interpreter lock: how long one may keep the other waiting.
 SWITCH_INTERVAL_S = 0.0005
-HEALTH_EVERY_S = 0.25
 DRAIN_LOOK_EVERY_S = 0.05
 # Leadership goes to another node before this one stops; an election that takes longer is not waited for.
 HAND_OVER_S = 3.0
@@ -37,6 +36,7 @@ class Node:
         self._config = config
         self._stop_asked = asyncio.Event()
         self._core_gone = asyncio.Event()
+        self._health_changed = asyncio.Event()
         self._failure: BaseException | None = None
         self._hub = WorkerHub()
 
@@ -109,8 +109,9 @@ class Node:
 
     async def _follow_health(self, server: ApiServer) -> None:
         while True:
+            self._health_changed.clear()
             await server.set_serving(self._core.status().health == cluster_pb2.NODE_HEALTH_SERVING)
-            await asyncio.sleep(HEALTH_EVERY_S)
+            await self._health_changed.wait()
 
     async def _drain(self, server: ApiServer, peers: GrpcPeers) -> None:
         """Leadership and workers go to other nodes, calls under way are answered, then the peers are let go."""
@@ -144,6 +145,9 @@ class Node:
 
     def session_ended(self, session: int, reason: str) -> None:
         self._hub.session_ended(session, reason)
+
+    def health_changed(self) -> None:
+        self._health_changed.set()
 
     async def ask_to_drop(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None:
         return await self._hub.ask_to_drop(session, execution, token, timeout_s)

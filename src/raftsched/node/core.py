@@ -45,6 +45,8 @@ class LoopSide(Protocol):
 
     def session_ended(self, session: int, reason: str) -> None: ...
 
+    def health_changed(self) -> None: ...
+
     async def ask_to_drop(self, session: int, execution: int, token: int, timeout_s: float) -> bool | None: ...
 
     def core_stopped(self, error: BaseException | None) -> None: ...
@@ -261,8 +263,14 @@ class Core:
         self._take_calls()
         self._wait_s = self._engine.step()
         self._answer_committed()
-        self._view = self._engine.view()
+        self._look()
         self._flush_to_loop()
+
+    def _look(self) -> None:
+        """Shows the loop how this node sees the cluster now."""
+        before, self._view = self._view.health, self._engine.view()
+        if self._view.health != before:
+            self.call_on_loop(self._loop_side.health_changed)
 
     def _take_calls(self) -> None:
         try:

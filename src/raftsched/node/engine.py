@@ -36,7 +36,10 @@ logger = logging.getLogger(__name__)
 
 # A step is due at least this often; everything an engine waits for wakes it before.
 LONGEST_WAIT_S = 1.0
-REPORT_EVERY_S = 0.5
+# The leader judges by reports who dispatches, hence gets them more often; what the others need them for, comparing
+# states and clocks, is in no hurry.
+REPORT_TO_LEADER_EVERY_S = 0.5
+REPORT_EVERY_S = 1.5
 # What fits in a report whatever workers say.
 MAX_REPORTED_CREDIT = 1 << 40
 # Longer than an election takes: after so long without a leader callers are better told than kept waiting.
@@ -100,7 +103,9 @@ class Engine:
         self._watched_index = 0
         # Members that have told of themselves.
         self._peers: dict[int, _Peer] = {}
+        # When the leader is told next, and when all are.
         self._next_report_s = 0.0
+        self._next_report_to_all_s = 0.0
         # What this node found when it last verified its state.
         self._verified: report_pb2.Verified | None = None
         self._was_leader = False
@@ -283,6 +288,7 @@ class Engine:
             self._leaderless_since_s = self.clock.monotonic()
         if leader != self._leader_seen:
             self._leader_seen = leader
+            self._report_at_once()
             if leader is not None:
                 logger.info("following leader", extra={"leader": leader, "term": self.replica.term})
                 self._pending.propose_all_again(self.clock.monotonic())
@@ -299,8 +305,15 @@ class Engine:
     def _report(self, now_s: float) -> None:
         if now_s < self._next_report_s:
             return
-        has_leader = self.replica.leader_id is not None
-        self._next_report_s = now_s + (REPORT_EVERY_S if has_leader else REPORT_WITHOUT_LEADER_EVERY_S)
+        leader, peers = self.replica.leader_id, self.replica.membership.members.keys() - {self._config.node_id}
+        every_s = REPORT_EVERY_S if leader is not None else REPORT_WITHOUT_LEADER_EVERY_S
+        if now_s >= self._next_report_to_all_s:
+            self._next_report_to_all_s = now_s + every_s
+        else:
+            peers &= {leader}
+        self._next_report_s = min(now_s + REPORT_TO_LEADER_EVERY_S, self._next_report_to_all_s)
+        if leader == self._config.node_id:
+            self._next_report_s = self._next_report_to_all_s
         report = report_pb2.NodeReport(
             applied_index=self.machine.applied_index,
             state_digest=self.machine.digest,
@@ -308,9 +321,11 @@ class Engine:
             wall_ms=self.clock.own_wall_ms,
             verified=self._verified,
         ).SerializeToString()
-        for node_id in self.replica.membership.members:
-            if node_id != self._config.node_id:
-                self._send_report(node_id, report)
+        for node_id in sorted(peers):
+            self._send_report(node_id, report)
+
+    def _report_at_once(self) -> None:
+        self._next_report_s = self._next_report_to_all_s = 0.0
 
     def _judge_clock(self, node_id: int, wall_ms: int) -> None:
         self.clock.reported(node_id, wall_ms)
@@ -325,7 +340,7 @@ class Engine:
         if verified != self._verified:
             # The others wait for it.
             self._verified = verified
-            self._next_report_s = 0.0
+            self._report_at_once()
         if problem := self._verifications.problem or self.store.damage:
             self._diverge(problem)
 

@@ -19,10 +19,13 @@ class RaftConfig:
     snapshot_dir: Path
 
     # A follower that hears nothing for a random time between these asks for an election.
-    election_timeout_min_ms: int = 600
-    election_timeout_max_ms: int = 1_200
+    election_timeout_min_ms: int = 800
+    election_timeout_max_ms: int = 1_500
+    # One whose connection to the leader breaks asks after a random time up to this: a process that was killed need not
+    # be waited for.
+    leader_lost_max_ms: int = 300
     # As rare as the election timeout allows: heartbeats are most of what an idle cluster does.
-    heartbeat_ms: int = 180
+    heartbeat_ms: int = 250
     # A leader that does not hear from a majority for so long gives up.
     leader_fallback_ms: int = 2_000
 

@@ -110,7 +110,15 @@ class Elections(ReplicaCore):
         if request.transfer:
             return False
         alive_since = self._clock.monotonic() - self._config.election_timeout_min_ms / 1000
-        return self.is_leader or (self.leader_id is not None and self._leader_heard_s > alive_since)
+        is_heard = self._leader_heard_s > max(alive_since, self._leader_lost_s)
+        return self.is_leader or (self.leader_id is not None and is_heard)
+
+    def _on_disconnected(self, peer: int) -> None:
+        """The leader's process may have ended. If only the connection broke, the others refuse the pre-vote."""
+        if peer == self.leader_id:
+            self._leader_lost_s = self._clock.monotonic()
+            soon_s = self._leader_lost_s + self._rng.random() * self._config.leader_lost_max_ms / 1000
+            self._SyncObj__raftElectionDeadline = min(self._SyncObj__raftElectionDeadline, soon_s)
 
     def _on_vote_reply(self, peer: int, reply: peer_pb2.VoteReply) -> None:
         if not reply.granted or peer not in self.membership.voters:

@@ -198,6 +198,7 @@ class Replica(MembershipChanges):
     def _SyncObj__onNodeDisconnected(self, node: PeerNode) -> None:
         self._SyncObj__connectedNodes.discard(node)
         self._forget_in_flight(node)
+        self._on_disconnected(node.number)
 
     def _forget_in_flight(self, node: PeerNode) -> None:
         """What was sent to it may be lost."""

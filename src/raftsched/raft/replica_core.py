@@ -48,6 +48,8 @@ class ReplicaCore(Seams):
         self._rng = rng
         # When this node last heard from a leader of its term.
         self._leader_heard_s = float("-inf")
+        # When the connection to a leader last broke.
+        self._leader_lost_s = float("-inf")
         # What waits for a flush not asked for yet, and for one under way, by ticket.
         self._unflushed: list[tuple[int, peer_pb2.PeerMessage]] = []
         self._held: deque[tuple[int, list[tuple[int, peer_pb2.PeerMessage]]]] = deque()

@@ -4,7 +4,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, JobFinished, JobNotFound, JobRunning
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import leases, skipped
+from raftsched.state import endings, leases, skipped
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import CANCEL, IS_TERMINAL
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
@@ -76,7 +76,14 @@ def _cancel_execution(context: Context, execution: bytes, row: bytes) -> None:
             raise ImpossibleState(f"execution {number} has failed but its next attempt is not due")
     else:
         leases.remove(context, row[rows.EXECUTION_LEASE], execution)
-    context.writer.put(context.tables.executions, execution, cancelled_row(row))
+    end_as_cancelled(context, execution, row)
+
+
+def end_as_cancelled(context: Context, execution: bytes, row: bytes) -> None:
+    """Writes an execution that waits nowhere any more as CANCELLED."""
+    value = cancelled_row(row)
+    context.writer.put(context.tables.executions, execution, value)
+    endings.ended(context, [(execution, value)], ExecutionState.CANCELLED)
 
 
 def cancelled_row(row: bytes) -> bytes:

@@ -1,9 +1,12 @@
 """What a command is applied to: the store, the counters, the views kept in memory, and the entry it came in."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from raftsched.model.errors import InvalidField
+from raftsched.model.transitions import ExecutionState
 from raftsched.state.catalog import Catalog
 from raftsched.state.ready import ReadyLanes
 from raftsched.state.results import Effects
@@ -43,6 +46,8 @@ class Context:
         self.effects = Effects()
         # Whether this node asked for the command that is being applied.
         self.is_own = False
+        # Told of executions that have ended, see endings.py.
+        self.end_followers: Sequence[Callable[[Context, Sequence[tuple[bytes, bytes]], ExecutionState], None]] = ()
 
     def _load_cancelling(self) -> set[bytes]:
         cursor = self.writer.cursor(self.tables.meta)

@@ -5,11 +5,10 @@ from raftsched.model.errors import ExecutionNotFound, IllegalTransition, Invalid
 from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.context import Context, check_column
-from raftsched.state.lifecycle import status
 from raftsched.state.results import Replayed
+from raftsched.state.spawn import spawn
 from raftsched.store import keys, rows
-
-_PENDING = status(ExecutionState.PENDING)
+from raftsched.v1 import execution_pb2
 
 
 def apply_replay_dead_letters(context: Context, command: command_pb2.ReplayDeadLetters) -> Replayed:
@@ -23,17 +22,12 @@ def apply_replay_dead_letters(context: Context, command: command_pb2.ReplayDeadL
     for place, number in enumerate(asked):
         _check(place, number, found, jobs)
     successors: dict[bytes, int] = {}
-    lanes: dict[bytes, list[int]] = {}
     for number in dict.fromkeys(asked):
         old = rows.ExecutionRow.unpack(found[number])
         if old.replayed_as:
             successors[number] = old.replayed_as
             continue
-        job_key = found[number][rows.EXECUTION_JOB]
-        new = _start(context, number, found[number], old, job_key, jobs)
-        successors[number] = new
-        lanes.setdefault(context.catalog.profile(found[number][rows.EXECUTION_PROFILE]).lane, []).append(new)
-    context.ready.add(lanes)
+        successors[number] = _start(context, number, found[number], old, jobs)
     return Replayed([successors[number] for number in asked])
 
 
@@ -49,23 +43,14 @@ def _check(place: int, number: bytes, found: dict[bytes, bytes], jobs: dict[byte
         raise IllegalTransition("the job of this execution is cancelled", field=field, execution=execution)
 
 
-def _start(
-    context: Context, number: bytes, row: bytes, old: rows.ExecutionRow, job_key: bytes, jobs: dict[bytes, bytes]
-) -> int:
+def _start(context: Context, number: bytes, row: bytes, old: rows.ExecutionRow, jobs: dict[bytes, bytes]) -> int:
     """The new execution, the newest of its job."""
     writer, tables = context.writer, context.tables
-    context.state.executions += 1
-    new = context.state.executions
-    new_key = keys.pack_id(new)
-    job = jobs[job_key]
-    head = job_key + job[rows.JOB_LAST_EXECUTION] + row[16:32] + keys.pack_id(context.now_ms)
-    unleased = bytes(rows.EXECUTION_STATUS - len(head))
-    rest = bytes(rows.EXECUTION_BYTES - rows.EXECUTION_STATUS - 1)
-    writer.put(tables.executions, new_key, head + unleased + _PENDING + rest)
-    jobs[job_key] = job[:1] + new_key + job[9:]
-    writer.put(tables.jobs, job_key, jobs[job_key])
+    job_key, profile = row[rows.EXECUTION_JOB], row[rows.EXECUTION_PROFILE]
+    cause = execution_pb2.EXECUTION_CAUSE_REPLAY
+    new_key, jobs[job_key] = spawn(context, job_key, jobs[job_key], old.scheduled_for_ms, cause, profile=profile)
     writer.put(tables.executions, number, row[:95] + new_key + row[103:])
-    namespace = context.catalog.profile(row[rows.EXECUTION_PROFILE]).namespace
+    namespace = context.catalog.profile(profile).namespace
     writer.delete(tables.dead_letters, keys.dead_letter(namespace, old.changed_ms, keys.unpack_id(number)))
     context.state.dead_letters -= 1
-    return new
+    return keys.unpack_id(new_key)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from raftsched.model.limits import MAX_LOST_LEASES
 from raftsched.model.retry import backoff_ms
 from raftsched.model.transitions import ExecutionState
+from raftsched.state import endings
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import FAIL, GIVE_UP, LOSE
 from raftsched.store import keys, rows
@@ -77,7 +78,9 @@ def lose(context: Context, executions: Sequence[bytes], found: Sequence[bytes]) 
 def _bury(context: Context, number: bytes, fixed: bytes, namespace: int, error: str) -> None:
     """Writes a row that says DEAD_LETTER, and its entry in the dead letters."""
     extra = rows.EXECUTION_EXTRA.pack(context.now_ms, 0) + error.encode()
-    context.writer.put(context.tables.executions, number, fixed + extra)
+    row = fixed + extra
+    context.writer.put(context.tables.executions, number, row)
     entry = keys.dead_letter(namespace, context.now_ms, keys.unpack_id(number))
     context.writer.put(context.tables.dead_letters, entry, b"")
     context.state.dead_letters += 1
+    endings.ended(context, [(number, row)], ExecutionState.DEAD_LETTER)

@@ -9,7 +9,7 @@ from raftsched.model.errors import ImpossibleState
 from raftsched.model.limits import SESSION_QUEUES_MAX
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import leases
-from raftsched.state.cancel import cancelled_row
+from raftsched.state.cancel import end_as_cancelled
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
 from raftsched.state.ready import Selection
@@ -20,7 +20,7 @@ from raftsched.store import keys, rows
 MAX_EXECUTIONS = 10_000
 
 _COUNTS = slice(40, 44)
-_PAYLOAD_AND_PROFILE = slice(24, 32)
+_PAYLOAD_AND_PROFILE = slice(25, 32)
 _LEASED_TAIL = struct.Struct(">HQQQ")
 # Job, scheduled_for_ms, profile and failures of a row's first 42 bytes.
 _HEAD = "Q8xQ4xI8xH"
@@ -61,7 +61,7 @@ def _fetch(context: Context, selection: Selection, payload_bytes_limit: int) -> 
         return numbers, found
     if {row[rows.EXECUTION_STATUS] for row in found} != {_PENDING}:
         raise ImpossibleState("an execution is in the ready queue though it is not PENDING")
-    sizes = [int.from_bytes(row[24:28], "big") for row in found] if _have_payloads(found) else []
+    sizes = [int.from_bytes(row[rows.EXECUTION_PAYLOAD_BYTES], "big") for row in found] if _have_payloads(found) else []
     if payload_bytes_limit and sum(sizes) > payload_bytes_limit:
         # The first goes in whatever its size: it would never be leased otherwise.
         fitting = sum(1 for total in accumulate(sizes) if total <= payload_bytes_limit) or 1
@@ -77,14 +77,14 @@ def _without_cancelled(
     kept: list[tuple[bytes, bytes]] = []
     for number, row in zip(numbers, found, strict=True):
         if row[rows.EXECUTION_JOB] in context.cancelling:
-            context.writer.put(context.tables.executions, number, cancelled_row(row))
+            end_as_cancelled(context, number, row)
         else:
             kept.append((number, row))
     return [number for number, _ in kept], [row for _, row in kept]
 
 
 def _have_payloads(found: Sequence[bytes]) -> bool:
-    return any(label[:4] != bytes(4) for label in {row[_PAYLOAD_AND_PROFILE] for row in found})
+    return any(label[:3] != bytes(3) for label in {row[_PAYLOAD_AND_PROFILE] for row in found})
 
 
 def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> None:

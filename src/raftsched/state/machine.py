@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
-from raftsched.state import deadlines, due
+from raftsched.model.transitions import ExecutionState
+from raftsched.state import deadlines, due, endings
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.catalog import decode_profile
 from raftsched.state.context import Context
@@ -54,6 +55,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "ack": apply_ack,
     "fail": apply_fail,
 }
+# Told of executions that have ended, in this order.
+_END_FOLLOWERS: tuple[Callable[[Context, Sequence[endings.Ended], ExecutionState], None], ...] = ()
 _FATAL = (ImpossibleState, StoreCorrupt)
 # What a row that is not what it should be raises when it is read: by damage, or by a fault of this program.
 _UNREADABLE = (struct.error, UnicodeDecodeError, DecodeError, LookupError)
@@ -104,6 +107,7 @@ class Machine:
     def _show(self) -> None:
         """Makes what is kept in memory readable."""
         context = self._context
+        context.end_followers = _END_FOLLOWERS
         self.ready_by_queue = context.ready.by_queue
         self.shard_owners = context.shard_owners
         self.sessions = context.sessions

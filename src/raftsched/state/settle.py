@@ -6,7 +6,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import InvalidField
 from raftsched.model.limits import ERROR_MAX_BYTES
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import failures, leases
+from raftsched.state import endings, failures, leases
 from raftsched.state.context import Context, check_column, check_time, check_time_column, grouped
 from raftsched.state.lifecycle import FAIL, RELEASE, START, SUCCEED
 from raftsched.state.results import Settled
@@ -48,6 +48,8 @@ def apply_ack(context: Context, command: command_pb2.Ack) -> Settled:
             values = [row[:_STATUS] + after + times[at] + row[87:] for at, _, row in items]
             _write(context, items, values)
             _end_lease(context, items)
+            numbers = [number for _, number, _ in items]
+            endings.ended(context, list(zip(numbers, values, strict=True)), ExecutionState.SUCCEEDED)
             return True
 
         _settle(context, block.token, block.executions, succeed, stale)

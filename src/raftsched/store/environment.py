@@ -56,6 +56,18 @@ class Tables:
     idempotency: lmdb._Database
     dead_letters: lmdb._Database
     skipped: lmdb._Database
+    extras: lmdb._Database
+    unfinished: lmdb._Database
+    execution_payloads: lmdb._Database
+    attempts: lmdb._Database
+    results: lmdb._Database
+    edges: lmdb._Database
+    waits: lmdb._Database
+    workflows: lmdb._Database
+    backfills: lmdb._Database
+    calendars: lmdb._Database
+    limits: lmdb._Database
+    dedup: lmdb._Database
     meta: lmdb._Database
 
 

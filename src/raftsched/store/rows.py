@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from raftsched.model.errors import StoreCorrupt
 
-FORMAT = 1
+FORMAT = 2
 
 # jobs: job -> row
 #   0 state u8 | 1 last_execution u64 | 9 scheduled_for_ms u64 | 17 payload_bytes u32 | 21 profile u32
@@ -22,6 +22,7 @@ JOB = struct.Struct(">BQQIIIQQH")
 JOB_STATE = 0
 JOB_LAST_EXECUTION = slice(1, 9)
 JOB_SCHEDULED_FOR = slice(9, 17)
+JOB_PAYLOAD_BYTES = slice(18, 21)
 JOB_PROFILE = slice(21, 25)
 JOB_SCHEDULE = slice(25, 29)
 
@@ -39,7 +40,8 @@ DUE_TICK = b"\x02"
 DUE_RETRY = b"\x03"
 
 # executions: execution -> row
-#   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64 | 24 payload_bytes u32 | 28 profile u32
+#   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64
+#   24 cause u8 (raftsched.v1.ExecutionCause, 0: its schedule) | 25 payload_bytes u24 | 28 profile u32
 #   32 fired_ms u64 | 40 failures u16 | 42 lost_leases u16
 #   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
 #   71 started_ms u64 | 79 ended_ms u64
@@ -49,6 +51,8 @@ DUE_RETRY = b"\x03"
 EXECUTION = struct.Struct(">QQQIIQHHHQQQBQQ")
 EXECUTION_BYTES = EXECUTION.size
 EXECUTION_JOB = slice(0, 8)
+EXECUTION_CAUSE = 24
+EXECUTION_PAYLOAD_BYTES = slice(25, 28)
 EXECUTION_PROFILE = slice(28, 32)
 EXECUTION_LEASE = slice(46, 62)
 EXECUTION_TOKEN = slice(54, 62)
@@ -217,6 +221,7 @@ class ExecutionRow:
     job: int
     previous: int
     scheduled_for_ms: int
+    cause: int
     payload_bytes: int
     profile: int
     fired_ms: int
@@ -240,7 +245,9 @@ class ExecutionRow:
         if len(value) > EXECUTION_BYTES:
             extra = EXECUTION_EXTRA.unpack_from(value, EXECUTION_BYTES)
             extra += (value[EXECUTION_BYTES + EXECUTION_EXTRA.size :].decode(errors="replace"),)
-        return cls(*EXECUTION.unpack_from(value), *extra)
+        job, previous, scheduled_for_ms, payload, *rest = EXECUTION.unpack_from(value)
+        cause, payload_bytes = payload >> 24, payload & 0xFFFFFF
+        return cls(job, previous, scheduled_for_ms, cause, payload_bytes, *rest, *extra)
 
 
 @dataclass(frozen=True, slots=True)

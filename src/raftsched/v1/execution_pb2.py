@@ -26,43 +26,63 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from raftsched.v1 import job_pb2 as raftsched_dot_v1_dot_job__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1craftsched/v1/execution.proto\x12\x0craftsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16raftsched/v1/job.proto\"\xdd\x03\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06job_id\x18\x02 \x01(\x04\x12\x31\n\rscheduled_for\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x05state\x18\x04 \x01(\x0e\x32\x1c.raftsched.v1.ExecutionState\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x13\n\x0blost_leases\x18\x06 \x01(\r\x12-\n\tfire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nlease_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05token\x18\x0b \x01(\x06\x12\x0e\n\x06worker\x18\x0c \x01(\t\x12\r\n\x05\x65rror\x18\r \x01(\t\x12.\n\nretry_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0breplayed_as\x18\x0f \x01(\x04\"J\n\x13GetExecutionRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\'\n\x04read\x18\x02 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"Q\n\x14GetExecutionResponse\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.raftsched.v1.Execution\x12\r\n\x05index\x18\x02 \x01(\x04\"w\n\x15ListExecutionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"m\n\x16ListExecutionsResponse\x12+\n\nexecutions\x18\x01 \x03(\x0b\x32\x17.raftsched.v1.Execution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"\xb7\x01\n\x11SkippedOccurrence\x12\x31\n\rscheduled_for\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06reason\x18\x02 \x01(\x0e\x32\x18.raftsched.v1.SkipReason\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12\x36\n\x12last_scheduled_for\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x7f\n\x1dListSkippedOccurrencesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"~\n\x1eListSkippedOccurrencesResponse\x12\x34\n\x0boccurrences\x18\x01 \x03(\x0b\x32\x1f.raftsched.v1.SkippedOccurrence\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"\x9d\x01\n\nDeadLetter\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.raftsched.v1.Execution\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0f\n\x07handler\x18\x03 \x01(\t\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12-\n\tdead_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x16ListDeadLettersRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"q\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.raftsched.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"Y\n\x18ReplayDeadLettersRequest\x12\x15\n\rexecution_ids\x18\x01 \x03(\x04\x12\x17\n\nrequest_id\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_request_id\"E\n\x19ReplayDeadLettersResponse\x12\x19\n\x11new_execution_ids\x18\x01 \x03(\x04\x12\r\n\x05index\x18\x02 \x01(\x04*\x82\x02\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XECUTION_STATE_PENDING\x10\x01\x12\x1a\n\x16\x45XECUTION_STATE_LEASED\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_RUNNING\x10\x03\x12\x1d\n\x19\x45XECUTION_STATE_SUCCEEDED\x10\x04\x12\x1a\n\x16\x45XECUTION_STATE_FAILED\x10\x05\x12\x1f\n\x1b\x45XECUTION_STATE_DEAD_LETTER\x10\x06\x12\x1d\n\x19\x45XECUTION_STATE_CANCELLED\x10\x07*w\n\nSkipReason\x12\x1b\n\x17SKIP_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13SKIP_REASON_OVERLAP\x10\x01\x12\x18\n\x14SKIP_REASON_CATCH_UP\x10\x02\x12\x19\n\x15SKIP_REASON_CANCELLED\x10\x03\x32\x81\x04\n\x10\x45xecutionService\x12U\n\x0cGetExecution\x12!.raftsched.v1.GetExecutionRequest\x1a\".raftsched.v1.GetExecutionResponse\x12[\n\x0eListExecutions\x12#.raftsched.v1.ListExecutionsRequest\x1a$.raftsched.v1.ListExecutionsResponse\x12s\n\x16ListSkippedOccurrences\x12+.raftsched.v1.ListSkippedOccurrencesRequest\x1a,.raftsched.v1.ListSkippedOccurrencesResponse\x12^\n\x0fListDeadLetters\x12$.raftsched.v1.ListDeadLettersRequest\x1a%.raftsched.v1.ListDeadLettersResponse\x12\x64\n\x11ReplayDeadLetters\x12&.raftsched.v1.ReplayDeadLettersRequest\x1a\'.raftsched.v1.ReplayDeadLettersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1craftsched/v1/execution.proto\x12\x0craftsched.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16raftsched/v1/job.proto\"\xcd\x04\n\tExecution\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06job_id\x18\x02 \x01(\x04\x12\x31\n\rscheduled_for\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x05state\x18\x04 \x01(\x0e\x32\x1c.raftsched.v1.ExecutionState\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\r\x12\x13\n\x0blost_leases\x18\x06 \x01(\r\x12-\n\tfire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nlease_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05token\x18\x0b \x01(\x06\x12\x0e\n\x06worker\x18\x0c \x01(\t\x12\r\n\x05\x65rror\x18\r \x01(\t\x12.\n\nretry_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0breplayed_as\x18\x0f \x01(\x04\x12+\n\x05\x63\x61use\x18\x10 \x01(\x0e\x32\x1c.raftsched.v1.ExecutionCause\x12\'\n\x08\x61ttempts\x18\x11 \x03(\x0b\x32\x15.raftsched.v1.Attempt\x12\x18\n\x10\x63\x61ncel_requested\x18\x12 \x01(\x08\"\x8a\x02\n\x07\x41ttempt\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12.\n\nlease_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x07outcome\x18\x06 \x01(\x0e\x32\x1c.raftsched.v1.AttemptOutcome\x12\r\n\x05\x65rror\x18\x07 \x01(\t\x12\x13\n\x0b\x65rror_class\x18\x08 \x01(\t\"J\n\x13GetExecutionRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\'\n\x04read\x18\x02 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"Q\n\x14GetExecutionResponse\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.raftsched.v1.Execution\x12\r\n\x05index\x18\x02 \x01(\x04\"w\n\x15ListExecutionsRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"m\n\x16ListExecutionsResponse\x12+\n\nexecutions\x18\x01 \x03(\x0b\x32\x17.raftsched.v1.Execution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"\xb7\x01\n\x11SkippedOccurrence\x12\x31\n\rscheduled_for\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x06reason\x18\x02 \x01(\x0e\x32\x18.raftsched.v1.SkipReason\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12\x36\n\x12last_scheduled_for\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x7f\n\x1dListSkippedOccurrencesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"~\n\x1eListSkippedOccurrencesResponse\x12\x34\n\x0boccurrences\x18\x01 \x03(\x0b\x32\x1f.raftsched.v1.SkippedOccurrence\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"\x9d\x01\n\nDeadLetter\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.raftsched.v1.Execution\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0f\n\x07handler\x18\x03 \x01(\t\x12\x10\n\x08job_name\x18\x04 \x01(\t\x12-\n\tdead_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"{\n\x16ListDeadLettersRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\'\n\x04read\x18\x04 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"q\n\x17ListDeadLettersResponse\x12.\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x18.raftsched.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"Y\n\x18ReplayDeadLettersRequest\x12\x15\n\rexecution_ids\x18\x01 \x03(\x04\x12\x17\n\nrequest_id\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_request_id\"E\n\x19ReplayDeadLettersResponse\x12\x19\n\x11new_execution_ids\x18\x01 \x03(\x04\x12\r\n\x05index\x18\x02 \x01(\x04\"\xcc\x01\n\x16ListOccurrencesRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\x04\x12)\n\x05start\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x04 \x01(\r\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\'\n\x04read\x18\x06 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"\xfe\x01\n\nOccurrence\x12\x31\n\rscheduled_for\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x12last_scheduled_for\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x63ount\x18\x03 \x01(\x04\x12,\n\texecution\x18\x04 \x01(\x0b\x32\x17.raftsched.v1.ExecutionH\x00\x12+\n\x07skipped\x18\x05 \x01(\x0e\x32\x18.raftsched.v1.SkipReasonH\x00\x12\x10\n\x06queued\x18\x06 \x01(\x08H\x00\x42\t\n\x07outcome\"p\n\x17ListOccurrencesResponse\x12-\n\x0boccurrences\x18\x01 \x03(\x0b\x32\x18.raftsched.v1.Occurrence\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\r\n\x05index\x18\x03 \x01(\x04\"L\n\x16\x43\x61ncelExecutionRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x17\n\nrequest_id\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_request_id\"T\n\x17\x43\x61ncelExecutionResponse\x12*\n\texecution\x18\x01 \x01(\x0b\x32\x17.raftsched.v1.Execution\x12\r\n\x05index\x18\x02 \x01(\x04\"Q\n\x10GetResultRequest\x12\x14\n\x0c\x65xecution_id\x18\x01 \x01(\x04\x12\'\n\x04read\x18\x02 \x01(\x0b\x32\x19.raftsched.v1.ReadOptions\"2\n\x11GetResultResponse\x12\x0e\n\x06result\x18\x01 \x01(\x0c\x12\r\n\x05index\x18\x02 \x01(\x04*\x82\x02\n\x0e\x45xecutionState\x12\x1f\n\x1b\x45XECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x45XECUTION_STATE_PENDING\x10\x01\x12\x1a\n\x16\x45XECUTION_STATE_LEASED\x10\x02\x12\x1b\n\x17\x45XECUTION_STATE_RUNNING\x10\x03\x12\x1d\n\x19\x45XECUTION_STATE_SUCCEEDED\x10\x04\x12\x1a\n\x16\x45XECUTION_STATE_FAILED\x10\x05\x12\x1f\n\x1b\x45XECUTION_STATE_DEAD_LETTER\x10\x06\x12\x1d\n\x19\x45XECUTION_STATE_CANCELLED\x10\x07*\xc6\x01\n\x0e\x45xecutionCause\x12\x1f\n\x1b\x45XECUTION_CAUSE_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x45XECUTION_CAUSE_SCHEDULE\x10\x01\x12\x1b\n\x17\x45XECUTION_CAUSE_TRIGGER\x10\x02\x12\x1c\n\x18\x45XECUTION_CAUSE_BACKFILL\x10\x03\x12\x1a\n\x16\x45XECUTION_CAUSE_REPLAY\x10\x04\x12\x1e\n\x1a\x45XECUTION_CAUSE_DEPENDENCY\x10\x05*\xc8\x01\n\x0e\x41ttemptOutcome\x12\x1f\n\x1b\x41TTEMPT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x41TTEMPT_OUTCOME_SUCCEEDED\x10\x01\x12\x1a\n\x16\x41TTEMPT_OUTCOME_FAILED\x10\x02\x12\x1e\n\x1a\x41TTEMPT_OUTCOME_LEASE_LOST\x10\x03\x12\x1d\n\x19\x41TTEMPT_OUTCOME_TIMED_OUT\x10\x04\x12\x1b\n\x17\x41TTEMPT_OUTCOME_SNOOZED\x10\x05*\xe2\x01\n\nSkipReason\x12\x1b\n\x17SKIP_REASON_UNSPECIFIED\x10\x00\x12\x17\n\x13SKIP_REASON_OVERLAP\x10\x01\x12\x18\n\x14SKIP_REASON_CATCH_UP\x10\x02\x12\x19\n\x15SKIP_REASON_CANCELLED\x10\x03\x12\x16\n\x12SKIP_REASON_PAUSED\x10\x04\x12\x1e\n\x1aSKIP_REASON_START_DEADLINE\x10\x05\x12\x18\n\x14SKIP_REASON_CALENDAR\x10\x06\x12\x17\n\x13SKIP_REASON_UPDATED\x10\x07\x32\x8f\x06\n\x10\x45xecutionService\x12U\n\x0cGetExecution\x12!.raftsched.v1.GetExecutionRequest\x1a\".raftsched.v1.GetExecutionResponse\x12[\n\x0eListExecutions\x12#.raftsched.v1.ListExecutionsRequest\x1a$.raftsched.v1.ListExecutionsResponse\x12s\n\x16ListSkippedOccurrences\x12+.raftsched.v1.ListSkippedOccurrencesRequest\x1a,.raftsched.v1.ListSkippedOccurrencesResponse\x12^\n\x0fListOccurrences\x12$.raftsched.v1.ListOccurrencesRequest\x1a%.raftsched.v1.ListOccurrencesResponse\x12^\n\x0f\x43\x61ncelExecution\x12$.raftsched.v1.CancelExecutionRequest\x1a%.raftsched.v1.CancelExecutionResponse\x12L\n\tGetResult\x12\x1e.raftsched.v1.GetResultRequest\x1a\x1f.raftsched.v1.GetResultResponse\x12^\n\x0fListDeadLetters\x12$.raftsched.v1.ListDeadLettersRequest\x1a%.raftsched.v1.ListDeadLettersResponse\x12\x64\n\x11ReplayDeadLetters\x12&.raftsched.v1.ReplayDeadLettersRequest\x1a\'.raftsched.v1.ReplayDeadLettersResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.v1.execution_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_EXECUTIONSTATE']._serialized_start=1980
-  _globals['_EXECUTIONSTATE']._serialized_end=2238
-  _globals['_SKIPREASON']._serialized_start=2240
-  _globals['_SKIPREASON']._serialized_end=2359
+  _globals['_EXECUTIONSTATE']._serialized_start=3238
+  _globals['_EXECUTIONSTATE']._serialized_end=3496
+  _globals['_EXECUTIONCAUSE']._serialized_start=3499
+  _globals['_EXECUTIONCAUSE']._serialized_end=3697
+  _globals['_ATTEMPTOUTCOME']._serialized_start=3700
+  _globals['_ATTEMPTOUTCOME']._serialized_end=3900
+  _globals['_SKIPREASON']._serialized_start=3903
+  _globals['_SKIPREASON']._serialized_end=4129
   _globals['_EXECUTION']._serialized_start=104
-  _globals['_EXECUTION']._serialized_end=581
-  _globals['_GETEXECUTIONREQUEST']._serialized_start=583
-  _globals['_GETEXECUTIONREQUEST']._serialized_end=657
-  _globals['_GETEXECUTIONRESPONSE']._serialized_start=659
-  _globals['_GETEXECUTIONRESPONSE']._serialized_end=740
-  _globals['_LISTEXECUTIONSREQUEST']._serialized_start=742
-  _globals['_LISTEXECUTIONSREQUEST']._serialized_end=861
-  _globals['_LISTEXECUTIONSRESPONSE']._serialized_start=863
-  _globals['_LISTEXECUTIONSRESPONSE']._serialized_end=972
-  _globals['_SKIPPEDOCCURRENCE']._serialized_start=975
-  _globals['_SKIPPEDOCCURRENCE']._serialized_end=1158
-  _globals['_LISTSKIPPEDOCCURRENCESREQUEST']._serialized_start=1160
-  _globals['_LISTSKIPPEDOCCURRENCESREQUEST']._serialized_end=1287
-  _globals['_LISTSKIPPEDOCCURRENCESRESPONSE']._serialized_start=1289
-  _globals['_LISTSKIPPEDOCCURRENCESRESPONSE']._serialized_end=1415
-  _globals['_DEADLETTER']._serialized_start=1418
-  _globals['_DEADLETTER']._serialized_end=1575
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1577
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1700
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1702
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1815
-  _globals['_REPLAYDEADLETTERSREQUEST']._serialized_start=1817
-  _globals['_REPLAYDEADLETTERSREQUEST']._serialized_end=1906
-  _globals['_REPLAYDEADLETTERSRESPONSE']._serialized_start=1908
-  _globals['_REPLAYDEADLETTERSRESPONSE']._serialized_end=1977
-  _globals['_EXECUTIONSERVICE']._serialized_start=2362
-  _globals['_EXECUTIONSERVICE']._serialized_end=2875
+  _globals['_EXECUTION']._serialized_end=693
+  _globals['_ATTEMPT']._serialized_start=696
+  _globals['_ATTEMPT']._serialized_end=962
+  _globals['_GETEXECUTIONREQUEST']._serialized_start=964
+  _globals['_GETEXECUTIONREQUEST']._serialized_end=1038
+  _globals['_GETEXECUTIONRESPONSE']._serialized_start=1040
+  _globals['_GETEXECUTIONRESPONSE']._serialized_end=1121
+  _globals['_LISTEXECUTIONSREQUEST']._serialized_start=1123
+  _globals['_LISTEXECUTIONSREQUEST']._serialized_end=1242
+  _globals['_LISTEXECUTIONSRESPONSE']._serialized_start=1244
+  _globals['_LISTEXECUTIONSRESPONSE']._serialized_end=1353
+  _globals['_SKIPPEDOCCURRENCE']._serialized_start=1356
+  _globals['_SKIPPEDOCCURRENCE']._serialized_end=1539
+  _globals['_LISTSKIPPEDOCCURRENCESREQUEST']._serialized_start=1541
+  _globals['_LISTSKIPPEDOCCURRENCESREQUEST']._serialized_end=1668
+  _globals['_LISTSKIPPEDOCCURRENCESRESPONSE']._serialized_start=1670
+  _globals['_LISTSKIPPEDOCCURRENCESRESPONSE']._serialized_end=1796
+  _globals['_DEADLETTER']._serialized_start=1799
+  _globals['_DEADLETTER']._serialized_end=1956
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1958
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=2081
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=2083
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=2196
+  _globals['_REPLAYDEADLETTERSREQUEST']._serialized_start=2198
+  _globals['_REPLAYDEADLETTERSREQUEST']._serialized_end=2287
+  _globals['_REPLAYDEADLETTERSRESPONSE']._serialized_start=2289
+  _globals['_REPLAYDEADLETTERSRESPONSE']._serialized_end=2358
+  _globals['_LISTOCCURRENCESREQUEST']._serialized_start=2361
+  _globals['_LISTOCCURRENCESREQUEST']._serialized_end=2565
+  _globals['_OCCURRENCE']._serialized_start=2568
+  _globals['_OCCURRENCE']._serialized_end=2822
+  _globals['_LISTOCCURRENCESRESPONSE']._serialized_start=2824
+  _globals['_LISTOCCURRENCESRESPONSE']._serialized_end=2936
+  _globals['_CANCELEXECUTIONREQUEST']._serialized_start=2938
+  _globals['_CANCELEXECUTIONREQUEST']._serialized_end=3014
+  _globals['_CANCELEXECUTIONRESPONSE']._serialized_start=3016
+  _globals['_CANCELEXECUTIONRESPONSE']._serialized_end=3100
+  _globals['_GETRESULTREQUEST']._serialized_start=3102
+  _globals['_GETRESULTREQUEST']._serialized_end=3183
+  _globals['_GETRESULTRESPONSE']._serialized_start=3185
+  _globals['_GETRESULTRESPONSE']._serialized_end=3235
+  _globals['_EXECUTIONSERVICE']._serialized_start=4132
+  _globals['_EXECUTIONSERVICE']._serialized_end=4915
 # @@protoc_insertion_point(module_scope)

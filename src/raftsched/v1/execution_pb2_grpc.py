@@ -50,6 +50,21 @@ class ExecutionServiceStub:
                 request_serializer=raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesRequest.SerializeToString,
                 response_deserializer=raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesResponse.FromString,
                 _registered_method=True)
+        self.ListOccurrences = channel.unary_unary(
+                '/raftsched.v1.ExecutionService/ListOccurrences',
+                request_serializer=raftsched_dot_v1_dot_execution__pb2.ListOccurrencesRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_execution__pb2.ListOccurrencesResponse.FromString,
+                _registered_method=True)
+        self.CancelExecution = channel.unary_unary(
+                '/raftsched.v1.ExecutionService/CancelExecution',
+                request_serializer=raftsched_dot_v1_dot_execution__pb2.CancelExecutionRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_execution__pb2.CancelExecutionResponse.FromString,
+                _registered_method=True)
+        self.GetResult = channel.unary_unary(
+                '/raftsched.v1.ExecutionService/GetResult',
+                request_serializer=raftsched_dot_v1_dot_execution__pb2.GetResultRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_execution__pb2.GetResultResponse.FromString,
+                _registered_method=True)
         self.ListDeadLetters = channel.unary_unary(
                 '/raftsched.v1.ExecutionService/ListDeadLetters',
                 request_serializer=raftsched_dot_v1_dot_execution__pb2.ListDeadLettersRequest.SerializeToString,
@@ -86,6 +101,27 @@ class ExecutionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListOccurrences(self, request, context):
+        """What happened to each scheduled time of one job, oldest first: it ran, waits, or was skipped for a reason.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelExecution(self, request, context):
+        """Cancels one execution. One that runs is asked to stop over its worker's stream; its run timeout ends it otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetResult(self, request, context):
+        """The result that a handler returned with its success.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListDeadLetters(self, request, context):
         """Executions that ran out of attempts and were not replayed, oldest first.
         """
@@ -117,6 +153,21 @@ def add_ExecutionServiceServicer_to_server(servicer, server):
                     servicer.ListSkippedOccurrences,
                     request_deserializer=raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesRequest.FromString,
                     response_serializer=raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesResponse.SerializeToString,
+            ),
+            'ListOccurrences': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOccurrences,
+                    request_deserializer=raftsched_dot_v1_dot_execution__pb2.ListOccurrencesRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_execution__pb2.ListOccurrencesResponse.SerializeToString,
+            ),
+            'CancelExecution': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelExecution,
+                    request_deserializer=raftsched_dot_v1_dot_execution__pb2.CancelExecutionRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_execution__pb2.CancelExecutionResponse.SerializeToString,
+            ),
+            'GetResult': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetResult,
+                    request_deserializer=raftsched_dot_v1_dot_execution__pb2.GetResultRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_execution__pb2.GetResultResponse.SerializeToString,
             ),
             'ListDeadLetters': grpc.unary_unary_rpc_method_handler(
                     servicer.ListDeadLetters,
@@ -211,6 +262,87 @@ class ExecutionService:
             '/raftsched.v1.ExecutionService/ListSkippedOccurrences',
             raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesRequest.SerializeToString,
             raftsched_dot_v1_dot_execution__pb2.ListSkippedOccurrencesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOccurrences(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ExecutionService/ListOccurrences',
+            raftsched_dot_v1_dot_execution__pb2.ListOccurrencesRequest.SerializeToString,
+            raftsched_dot_v1_dot_execution__pb2.ListOccurrencesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelExecution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ExecutionService/CancelExecution',
+            raftsched_dot_v1_dot_execution__pb2.CancelExecutionRequest.SerializeToString,
+            raftsched_dot_v1_dot_execution__pb2.CancelExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetResult(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.ExecutionService/GetResult',
+            raftsched_dot_v1_dot_execution__pb2.GetResultRequest.SerializeToString,
+            raftsched_dot_v1_dot_execution__pb2.GetResultResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -63,6 +63,36 @@ class JobServiceStub:
                 request_serializer=raftsched_dot_v1_dot_job__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=raftsched_dot_v1_dot_job__pb2.CancelJobResponse.FromString,
                 _registered_method=True)
+        self.UpdateJob = channel.unary_unary(
+                '/raftsched.v1.JobService/UpdateJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.UpdateJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.UpdateJobResponse.FromString,
+                _registered_method=True)
+        self.PauseJob = channel.unary_unary(
+                '/raftsched.v1.JobService/PauseJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.PauseJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.PauseJobResponse.FromString,
+                _registered_method=True)
+        self.ResumeJob = channel.unary_unary(
+                '/raftsched.v1.JobService/ResumeJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.ResumeJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.ResumeJobResponse.FromString,
+                _registered_method=True)
+        self.TriggerJob = channel.unary_unary(
+                '/raftsched.v1.JobService/TriggerJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.TriggerJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.TriggerJobResponse.FromString,
+                _registered_method=True)
+        self.RescheduleJob = channel.unary_unary(
+                '/raftsched.v1.JobService/RescheduleJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.RescheduleJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.RescheduleJobResponse.FromString,
+                _registered_method=True)
+        self.DeleteJob = channel.unary_unary(
+                '/raftsched.v1.JobService/DeleteJob',
+                request_serializer=raftsched_dot_v1_dot_job__pb2.DeleteJobRequest.SerializeToString,
+                response_deserializer=raftsched_dot_v1_dot_job__pb2.DeleteJobResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer:
@@ -107,6 +137,48 @@ class JobServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateJob(self, request, context):
+        """Changes what the mask names. A tick that is already due neither gets lost nor comes twice.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PauseJob(self, request, context):
+        """Nothing fires until it is resumed; what is under way goes on. Repeating it is harmless.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeJob(self, request, context):
+        """What came due meanwhile is caught up by the job's policy. Repeating it is harmless.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TriggerJob(self, request, context):
+        """Runs a job now, beside its schedule, under its overlap policy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RescheduleJob(self, request, context):
+        """Gives a one-off that has not fired another time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteJob(self, request, context):
+        """Removes a job with its history. FAILED_PRECONDITION while an execution of it is leased or running.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -134,6 +206,36 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.CancelJob,
                     request_deserializer=raftsched_dot_v1_dot_job__pb2.CancelJobRequest.FromString,
                     response_serializer=raftsched_dot_v1_dot_job__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'UpdateJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.UpdateJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.UpdateJobResponse.SerializeToString,
+            ),
+            'PauseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.PauseJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.PauseJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.PauseJobResponse.SerializeToString,
+            ),
+            'ResumeJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.ResumeJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.ResumeJobResponse.SerializeToString,
+            ),
+            'TriggerJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.TriggerJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.TriggerJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.TriggerJobResponse.SerializeToString,
+            ),
+            'RescheduleJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RescheduleJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.RescheduleJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.RescheduleJobResponse.SerializeToString,
+            ),
+            'DeleteJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteJob,
+                    request_deserializer=raftsched_dot_v1_dot_job__pb2.DeleteJobRequest.FromString,
+                    response_serializer=raftsched_dot_v1_dot_job__pb2.DeleteJobResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -275,6 +377,168 @@ class JobService:
             '/raftsched.v1.JobService/CancelJob',
             raftsched_dot_v1_dot_job__pb2.CancelJobRequest.SerializeToString,
             raftsched_dot_v1_dot_job__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/UpdateJob',
+            raftsched_dot_v1_dot_job__pb2.UpdateJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.UpdateJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PauseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/PauseJob',
+            raftsched_dot_v1_dot_job__pb2.PauseJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.PauseJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/ResumeJob',
+            raftsched_dot_v1_dot_job__pb2.ResumeJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.ResumeJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TriggerJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/TriggerJob',
+            raftsched_dot_v1_dot_job__pb2.TriggerJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.TriggerJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RescheduleJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/RescheduleJob',
+            raftsched_dot_v1_dot_job__pb2.RescheduleJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.RescheduleJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raftsched.v1.JobService/DeleteJob',
+            raftsched_dot_v1_dot_job__pb2.DeleteJobRequest.SerializeToString,
+            raftsched_dot_v1_dot_job__pb2.DeleteJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

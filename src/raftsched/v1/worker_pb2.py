@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19raftsched/v1/worker.proto\x12\x0craftsched.v1\"\x8f\x03\n\rWorkerMessage\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.raftsched.v1.HelloH\x00\x12&\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x14.raftsched.v1.CreditH\x00\x12(\n\x07started\x18\x03 \x01(\x0b\x32\x15.raftsched.v1.StartedH\x00\x12,\n\theartbeat\x18\x04 \x01(\x0b\x32\x17.raftsched.v1.HeartbeatH\x00\x12 \n\x03\x61\x63k\x18\x05 \x01(\x0b\x32\x11.raftsched.v1.AckH\x00\x12\"\n\x04\x66\x61il\x18\x06 \x01(\x0b\x32\x12.raftsched.v1.FailH\x00\x12\x33\n\rcancel_answer\x18\x07 \x01(\x0b\x32\x1a.raftsched.v1.CancelAnswerH\x00\x12(\n\x07release\x18\x08 \x01(\x0b\x32\x15.raftsched.v1.ReleaseH\x00\x12(\n\x07goodbye\x18\t \x01(\x0b\x32\x15.raftsched.v1.GoodbyeH\x00\x42\t\n\x07message\"\xdd\x02\n\rServerMessage\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.raftsched.v1.WelcomeH\x00\x12/\n\x0blease_batch\x18\x02 \x01(\x0b\x32\x18.raftsched.v1.LeaseBatchH\x00\x12(\n\x07\x63onfirm\x18\x03 \x01(\x0b\x32\x15.raftsched.v1.ConfirmH\x00\x12(\n\x07renewed\x18\x04 \x01(\x0b\x32\x15.raftsched.v1.RenewedH\x00\x12\x39\n\x10\x63\x61ncel_execution\x18\x05 \x01(\x0b\x32\x1d.raftsched.v1.CancelExecutionH\x00\x12$\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x13.raftsched.v1.DrainH\x00\x12\x31\n\x0csession_lost\x18\x07 \x01(\x0b\x32\x19.raftsched.v1.SessionLostH\x00\x42\t\n\x07message\"L\n\x05Hello\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x04\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x8d\x01\n\x07Welcome\x12\x0f\n\x07session\x18\x01 \x01(\x04\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x16\n\x0esession_ttl_ms\x18\x03 \x01(\r\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\r\x12\x18\n\x10started_after_ms\x18\x05 \x01(\r\x12\x12\n\ncluster_id\x18\x06 \x01(\t\"\x17\n\x06\x43redit\x12\r\n\x05total\x18\x01 \x01(\x04\"\xbd\x01\n\nLeaseBatch\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\x12\x0f\n\x07job_ids\x18\x03 \x03(\x06\x12\x18\n\x10scheduled_for_ms\x18\x04 \x03(\x03\x12\x10\n\x08\x61ttempts\x18\x05 \x03(\r\x12$\n\x05kinds\x18\x06 \x03(\x0b\x32\x15.raftsched.v1.JobKind\x12\x14\n\x0ckind_indexes\x18\x07 \x03(\r\x12\x10\n\x08payloads\x18\x08 \x03(\x0c\"\x90\x01\n\x07JobKind\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0f\n\x07handler\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\x12\x16\n\x0erun_timeout_ms\x18\x06 \x01(\x04\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\r\"8\n\x10LeasedExecutions\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\"M\n\x07Started\x12.\n\x06leases\x18\x01 \x03(\x0b\x32\x1e.raftsched.v1.LeasedExecutions\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\"2\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x13\n\x0bheld_tokens\x18\x02 \x03(\x06\"\x1b\n\x07Renewed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"@\n\x03\x41\x63k\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06leases\x18\x02 \x03(\x0b\x32\x17.raftsched.v1.Completed\"W\n\tCompleted\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\x12\x12\n\nstarted_ms\x18\x03 \x03(\x03\x12\x10\n\x08\x65nded_ms\x18\x04 \x03(\x03\"A\n\x04\x46\x61il\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x08\x66\x61ilures\x18\x02 \x03(\x0b\x32\x15.raftsched.v1.Failure\"v\n\x07\x46\x61ilure\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x14\n\x0c\x65xecution_id\x18\x02 \x01(\x06\x12\x12\n\nstarted_ms\x18\x03 \x01(\x03\x12\x10\n\x08\x65nded_ms\x18\x04 \x01(\x03\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x11\n\tpermanent\x18\x06 \x01(\x08\"G\n\x07\x43onfirm\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1b\n\x13stale_execution_ids\x18\x02 \x03(\x06\x12\r\n\x05retry\x18\x03 \x01(\x08\"t\n\x0f\x43\x61ncelExecution\x12\x14\n\x0c\x65xecution_id\x18\x01 \x01(\x06\x12\r\n\x05token\x18\x02 \x01(\x06\x12\x10\n\x08question\x18\x03 \x01(\x04\x12*\n\x06reason\x18\x04 \x01(\x0e\x32\x1a.raftsched.v1.CancelReason\"/\n\x0c\x43\x61ncelAnswer\x12\x10\n\x08question\x18\x01 \x01(\x04\x12\r\n\x05\x62\x65gun\x18\x02 \x01(\x08\"9\n\x07Release\x12.\n\x06leases\x18\x01 \x03(\x0b\x32\x1e.raftsched.v1.LeasedExecutions\"\t\n\x07Goodbye\"\x07\n\x05\x44rain\"\x1d\n\x0bSessionLost\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x87\x01\n\x0c\x43\x61ncelReason\x12\x1d\n\x19\x43\x41NCEL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x41NCEL_REASON_REQUESTED\x10\x01\x12\x1d\n\x19\x43\x41NCEL_REASON_RUN_TIMEOUT\x10\x02\x12\x1c\n\x18\x43\x41NCEL_REASON_LEASE_LOST\x10\x03\x32X\n\rWorkerService\x12G\n\x07\x43onnect\x12\x1b.raftsched.v1.WorkerMessage\x1a\x1b.raftsched.v1.ServerMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19raftsched/v1/worker.proto\x12\x0craftsched.v1\"\x8f\x03\n\rWorkerMessage\x12$\n\x05hello\x18\x01 \x01(\x0b\x32\x13.raftsched.v1.HelloH\x00\x12&\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x14.raftsched.v1.CreditH\x00\x12(\n\x07started\x18\x03 \x01(\x0b\x32\x15.raftsched.v1.StartedH\x00\x12,\n\theartbeat\x18\x04 \x01(\x0b\x32\x17.raftsched.v1.HeartbeatH\x00\x12 \n\x03\x61\x63k\x18\x05 \x01(\x0b\x32\x11.raftsched.v1.AckH\x00\x12\"\n\x04\x66\x61il\x18\x06 \x01(\x0b\x32\x12.raftsched.v1.FailH\x00\x12\x33\n\rcancel_answer\x18\x07 \x01(\x0b\x32\x1a.raftsched.v1.CancelAnswerH\x00\x12(\n\x07release\x18\x08 \x01(\x0b\x32\x15.raftsched.v1.ReleaseH\x00\x12(\n\x07goodbye\x18\t \x01(\x0b\x32\x15.raftsched.v1.GoodbyeH\x00\x42\t\n\x07message\"\xdd\x02\n\rServerMessage\x12(\n\x07welcome\x18\x01 \x01(\x0b\x32\x15.raftsched.v1.WelcomeH\x00\x12/\n\x0blease_batch\x18\x02 \x01(\x0b\x32\x18.raftsched.v1.LeaseBatchH\x00\x12(\n\x07\x63onfirm\x18\x03 \x01(\x0b\x32\x15.raftsched.v1.ConfirmH\x00\x12(\n\x07renewed\x18\x04 \x01(\x0b\x32\x15.raftsched.v1.RenewedH\x00\x12\x39\n\x10\x63\x61ncel_execution\x18\x05 \x01(\x0b\x32\x1d.raftsched.v1.CancelExecutionH\x00\x12$\n\x05\x64rain\x18\x06 \x01(\x0b\x32\x13.raftsched.v1.DrainH\x00\x12\x31\n\x0csession_lost\x18\x07 \x01(\x0b\x32\x19.raftsched.v1.SessionLostH\x00\x42\t\n\x07message\"L\n\x05Hello\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x0f\n\x07session\x18\x02 \x01(\x04\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\"\x8d\x01\n\x07Welcome\x12\x0f\n\x07session\x18\x01 \x01(\x04\x12\x0c\n\x04node\x18\x02 \x01(\r\x12\x16\n\x0esession_ttl_ms\x18\x03 \x01(\r\x12\x1d\n\x15heartbeat_interval_ms\x18\x04 \x01(\r\x12\x18\n\x10started_after_ms\x18\x05 \x01(\r\x12\x12\n\ncluster_id\x18\x06 \x01(\t\"\x17\n\x06\x43redit\x12\r\n\x05total\x18\x01 \x01(\x04\"\xe9\x01\n\nLeaseBatch\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\x12\x0f\n\x07job_ids\x18\x03 \x03(\x06\x12\x18\n\x10scheduled_for_ms\x18\x04 \x03(\x03\x12\x10\n\x08\x61ttempts\x18\x05 \x03(\r\x12$\n\x05kinds\x18\x06 \x03(\x0b\x32\x15.raftsched.v1.JobKind\x12\x14\n\x0ckind_indexes\x18\x07 \x03(\r\x12\x10\n\x08payloads\x18\x08 \x03(\x0c\x12*\n\tupstreams\x18\t \x03(\x0b\x32\x17.raftsched.v1.Upstreams\"V\n\tUpstreams\x12\x14\n\x0c\x65xecution_id\x18\x01 \x01(\x06\x12\x33\n\nexecutions\x18\x02 \x03(\x0b\x32\x1f.raftsched.v1.UpstreamExecution\"G\n\x11UpstreamExecution\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x0e\n\x06job_id\x18\x02 \x01(\x06\x12\x14\n\x0c\x65xecution_id\x18\x03 \x01(\x06\"\x90\x01\n\x07JobKind\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0f\n\x07handler\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\x12\x0e\n\x06tenant\x18\x05 \x01(\t\x12\x16\n\x0erun_timeout_ms\x18\x06 \x01(\x04\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\r\"8\n\x10LeasedExecutions\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\"M\n\x07Started\x12.\n\x06leases\x18\x01 \x03(\x0b\x32\x1e.raftsched.v1.LeasedExecutions\x12\x12\n\nstarted_ms\x18\x02 \x01(\x03\"2\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x13\n\x0bheld_tokens\x18\x02 \x03(\x06\"\x1b\n\x07Renewed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"@\n\x03\x41\x63k\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06leases\x18\x02 \x03(\x0b\x32\x17.raftsched.v1.Completed\"h\n\tCompleted\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x15\n\rexecution_ids\x18\x02 \x03(\x06\x12\x12\n\nstarted_ms\x18\x03 \x03(\x03\x12\x10\n\x08\x65nded_ms\x18\x04 \x03(\x03\x12\x0f\n\x07results\x18\x05 \x03(\x0c\"A\n\x04\x46\x61il\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x08\x66\x61ilures\x18\x02 \x03(\x0b\x32\x15.raftsched.v1.Failure\"\xb3\x01\n\x07\x46\x61ilure\x12\r\n\x05token\x18\x01 \x01(\x06\x12\x14\n\x0c\x65xecution_id\x18\x02 \x01(\x06\x12\x12\n\nstarted_ms\x18\x03 \x01(\x03\x12\x10\n\x08\x65nded_ms\x18\x04 \x01(\x03\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x11\n\tpermanent\x18\x06 \x01(\x08\x12\x13\n\x0b\x65rror_class\x18\x07 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x08 \x01(\x03\x12\x0e\n\x06snooze\x18\t \x01(\x08\"G\n\x07\x43onfirm\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x1b\n\x13stale_execution_ids\x18\x02 \x03(\x06\x12\r\n\x05retry\x18\x03 \x01(\x08\"t\n\x0f\x43\x61ncelExecution\x12\x14\n\x0c\x65xecution_id\x18\x01 \x01(\x06\x12\r\n\x05token\x18\x02 \x01(\x06\x12\x10\n\x08question\x18\x03 \x01(\x04\x12*\n\x06reason\x18\x04 \x01(\x0e\x32\x1a.raftsched.v1.CancelReason\"/\n\x0c\x43\x61ncelAnswer\x12\x10\n\x08question\x18\x01 \x01(\x04\x12\r\n\x05\x62\x65gun\x18\x02 \x01(\x08\"9\n\x07Release\x12.\n\x06leases\x18\x01 \x03(\x0b\x32\x1e.raftsched.v1.LeasedExecutions\"\t\n\x07Goodbye\"\x07\n\x05\x44rain\"\x1d\n\x0bSessionLost\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x87\x01\n\x0c\x43\x61ncelReason\x12\x1d\n\x19\x43\x41NCEL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x43\x41NCEL_REASON_REQUESTED\x10\x01\x12\x1d\n\x19\x43\x41NCEL_REASON_RUN_TIMEOUT\x10\x02\x12\x1c\n\x18\x43\x41NCEL_REASON_LEASE_LOST\x10\x03\x32X\n\rWorkerService\x12G\n\x07\x43onnect\x12\x1b.raftsched.v1.WorkerMessage\x1a\x1b.raftsched.v1.ServerMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CANCELREASON']._serialized_start=2294
-  _globals['_CANCELREASON']._serialized_end=2429
+  _globals['_CANCELREASON']._serialized_start=2578
+  _globals['_CANCELREASON']._serialized_end=2713
   _globals['_WORKERMESSAGE']._serialized_start=44
   _globals['_WORKERMESSAGE']._serialized_end=443
   _globals['_SERVERMESSAGE']._serialized_start=446
@@ -44,39 +44,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREDIT']._serialized_start=1019
   _globals['_CREDIT']._serialized_end=1042
   _globals['_LEASEBATCH']._serialized_start=1045
-  _globals['_LEASEBATCH']._serialized_end=1234
-  _globals['_JOBKIND']._serialized_start=1237
-  _globals['_JOBKIND']._serialized_end=1381
-  _globals['_LEASEDEXECUTIONS']._serialized_start=1383
-  _globals['_LEASEDEXECUTIONS']._serialized_end=1439
-  _globals['_STARTED']._serialized_start=1441
-  _globals['_STARTED']._serialized_end=1518
-  _globals['_HEARTBEAT']._serialized_start=1520
-  _globals['_HEARTBEAT']._serialized_end=1570
-  _globals['_RENEWED']._serialized_start=1572
-  _globals['_RENEWED']._serialized_end=1599
-  _globals['_ACK']._serialized_start=1601
-  _globals['_ACK']._serialized_end=1665
-  _globals['_COMPLETED']._serialized_start=1667
-  _globals['_COMPLETED']._serialized_end=1754
-  _globals['_FAIL']._serialized_start=1756
-  _globals['_FAIL']._serialized_end=1821
-  _globals['_FAILURE']._serialized_start=1823
-  _globals['_FAILURE']._serialized_end=1941
-  _globals['_CONFIRM']._serialized_start=1943
-  _globals['_CONFIRM']._serialized_end=2014
-  _globals['_CANCELEXECUTION']._serialized_start=2016
-  _globals['_CANCELEXECUTION']._serialized_end=2132
-  _globals['_CANCELANSWER']._serialized_start=2134
-  _globals['_CANCELANSWER']._serialized_end=2181
-  _globals['_RELEASE']._serialized_start=2183
-  _globals['_RELEASE']._serialized_end=2240
-  _globals['_GOODBYE']._serialized_start=2242
-  _globals['_GOODBYE']._serialized_end=2251
-  _globals['_DRAIN']._serialized_start=2253
-  _globals['_DRAIN']._serialized_end=2260
-  _globals['_SESSIONLOST']._serialized_start=2262
-  _globals['_SESSIONLOST']._serialized_end=2291
-  _globals['_WORKERSERVICE']._serialized_start=2431
-  _globals['_WORKERSERVICE']._serialized_end=2519
+  _globals['_LEASEBATCH']._serialized_end=1278
+  _globals['_UPSTREAMS']._serialized_start=1280
+  _globals['_UPSTREAMS']._serialized_end=1366
+  _globals['_UPSTREAMEXECUTION']._serialized_start=1368
+  _globals['_UPSTREAMEXECUTION']._serialized_end=1439
+  _globals['_JOBKIND']._serialized_start=1442
+  _globals['_JOBKIND']._serialized_end=1586
+  _globals['_LEASEDEXECUTIONS']._serialized_start=1588
+  _globals['_LEASEDEXECUTIONS']._serialized_end=1644
+  _globals['_STARTED']._serialized_start=1646
+  _globals['_STARTED']._serialized_end=1723
+  _globals['_HEARTBEAT']._serialized_start=1725
+  _globals['_HEARTBEAT']._serialized_end=1775
+  _globals['_RENEWED']._serialized_start=1777
+  _globals['_RENEWED']._serialized_end=1804
+  _globals['_ACK']._serialized_start=1806
+  _globals['_ACK']._serialized_end=1870
+  _globals['_COMPLETED']._serialized_start=1872
+  _globals['_COMPLETED']._serialized_end=1976
+  _globals['_FAIL']._serialized_start=1978
+  _globals['_FAIL']._serialized_end=2043
+  _globals['_FAILURE']._serialized_start=2046
+  _globals['_FAILURE']._serialized_end=2225
+  _globals['_CONFIRM']._serialized_start=2227
+  _globals['_CONFIRM']._serialized_end=2298
+  _globals['_CANCELEXECUTION']._serialized_start=2300
+  _globals['_CANCELEXECUTION']._serialized_end=2416
+  _globals['_CANCELANSWER']._serialized_start=2418
+  _globals['_CANCELANSWER']._serialized_end=2465
+  _globals['_RELEASE']._serialized_start=2467
+  _globals['_RELEASE']._serialized_end=2524
+  _globals['_GOODBYE']._serialized_start=2526
+  _globals['_GOODBYE']._serialized_end=2535
+  _globals['_DRAIN']._serialized_start=2537
+  _globals['_DRAIN']._serialized_end=2544
+  _globals['_SESSIONLOST']._serialized_start=2546
+  _globals['_SESSIONLOST']._serialized_end=2575
+  _globals['_WORKERSERVICE']._serialized_start=2715
+  _globals['_WORKERSERVICE']._serialized_end=2803
 # @@protoc_insertion_point(module_scope)

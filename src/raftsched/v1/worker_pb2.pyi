@@ -93,7 +93,7 @@ class Credit(_message.Message):
     def __init__(self, total: _Optional[int] = ...) -> None: ...
 
 class LeaseBatch(_message.Message):
-    __slots__ = ("token", "execution_ids", "job_ids", "scheduled_for_ms", "attempts", "kinds", "kind_indexes", "payloads")
+    __slots__ = ("token", "execution_ids", "job_ids", "scheduled_for_ms", "attempts", "kinds", "kind_indexes", "payloads", "upstreams")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_IDS_FIELD_NUMBER: _ClassVar[int]
     JOB_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -102,6 +102,7 @@ class LeaseBatch(_message.Message):
     KINDS_FIELD_NUMBER: _ClassVar[int]
     KIND_INDEXES_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMS_FIELD_NUMBER: _ClassVar[int]
     token: int
     execution_ids: _containers.RepeatedScalarFieldContainer[int]
     job_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -110,7 +111,26 @@ class LeaseBatch(_message.Message):
     kinds: _containers.RepeatedCompositeFieldContainer[JobKind]
     kind_indexes: _containers.RepeatedScalarFieldContainer[int]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, token: _Optional[int] = ..., execution_ids: _Optional[_Iterable[int]] = ..., job_ids: _Optional[_Iterable[int]] = ..., scheduled_for_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., kinds: _Optional[_Iterable[_Union[JobKind, _Mapping]]] = ..., kind_indexes: _Optional[_Iterable[int]] = ..., payloads: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    upstreams: _containers.RepeatedCompositeFieldContainer[Upstreams]
+    def __init__(self, token: _Optional[int] = ..., execution_ids: _Optional[_Iterable[int]] = ..., job_ids: _Optional[_Iterable[int]] = ..., scheduled_for_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., kinds: _Optional[_Iterable[_Union[JobKind, _Mapping]]] = ..., kind_indexes: _Optional[_Iterable[int]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., upstreams: _Optional[_Iterable[_Union[Upstreams, _Mapping]]] = ...) -> None: ...
+
+class Upstreams(_message.Message):
+    __slots__ = ("execution_id", "executions")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    execution_id: int
+    executions: _containers.RepeatedCompositeFieldContainer[UpstreamExecution]
+    def __init__(self, execution_id: _Optional[int] = ..., executions: _Optional[_Iterable[_Union[UpstreamExecution, _Mapping]]] = ...) -> None: ...
+
+class UpstreamExecution(_message.Message):
+    __slots__ = ("node", "job_id", "execution_id")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    job_id: int
+    execution_id: int
+    def __init__(self, node: _Optional[str] = ..., job_id: _Optional[int] = ..., execution_id: _Optional[int] = ...) -> None: ...
 
 class JobKind(_message.Message):
     __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "run_timeout_ms", "max_attempts")
@@ -169,16 +189,18 @@ class Ack(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., leases: _Optional[_Iterable[_Union[Completed, _Mapping]]] = ...) -> None: ...
 
 class Completed(_message.Message):
-    __slots__ = ("token", "execution_ids", "started_ms", "ended_ms")
+    __slots__ = ("token", "execution_ids", "started_ms", "ended_ms", "results")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_IDS_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     token: int
     execution_ids: _containers.RepeatedScalarFieldContainer[int]
     started_ms: _containers.RepeatedScalarFieldContainer[int]
     ended_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, token: _Optional[int] = ..., execution_ids: _Optional[_Iterable[int]] = ..., started_ms: _Optional[_Iterable[int]] = ..., ended_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    results: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, token: _Optional[int] = ..., execution_ids: _Optional[_Iterable[int]] = ..., started_ms: _Optional[_Iterable[int]] = ..., ended_ms: _Optional[_Iterable[int]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Fail(_message.Message):
     __slots__ = ("sequence", "failures")
@@ -189,20 +211,26 @@ class Fail(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("token", "execution_id", "started_ms", "ended_ms", "error", "permanent")
+    __slots__ = ("token", "execution_id", "started_ms", "ended_ms", "error", "permanent", "error_class", "retry_after_ms", "snooze")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PERMANENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CLASS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    SNOOZE_FIELD_NUMBER: _ClassVar[int]
     token: int
     execution_id: int
     started_ms: int
     ended_ms: int
     error: str
     permanent: bool
-    def __init__(self, token: _Optional[int] = ..., execution_id: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ...) -> None: ...
+    error_class: str
+    retry_after_ms: int
+    snooze: bool
+    def __init__(self, token: _Optional[int] = ..., execution_id: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ..., error_class: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., snooze: _Optional[bool] = ...) -> None: ...
 
 class Confirm(_message.Message):
     __slots__ = ("sequence", "stale_execution_ids", "retry")

@@ -100,7 +100,8 @@ async def _until_refusing(api: Api) -> None:
     async with asyncio.timeout(5):
         while (code := await api.cluster.GetStatus(cluster_pb2.GetStatusRequest()).code()) is grpc.StatusCode.OK:
             pass
-    assert code is grpc.StatusCode.UNAVAILABLE
+    # CANCELLED: it arrived just before the server stopped taking calls. Clients take both as "try another node".
+    assert code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 
 
 async def test_pings_at_the_interval_that_is_allowed_keep_a_connection(

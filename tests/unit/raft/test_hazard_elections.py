@@ -92,7 +92,7 @@ def test_a_follower_refuses_its_vote_while_it_hears_a_leader(tmp_path: Path) -> 
     solo.transport.take()
     ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1)
     solo.receive(3, vote_request=ask)
-    solo.clock.now_s += 0.601
+    solo.clock.now_s += 0.801
     solo.receive(3, vote_request=ask)
     solo.tick()
     assert [message.vote_reply.granted for message in solo.transport.take(body="vote_reply")] == [False, True]
@@ -311,4 +311,38 @@ def test_a_read_on_a_follower_asks_the_leader_and_waits_until_it_has_applied(tmp
     solo.append(prev=1, prev_term=1, entries=[(1, A)], commit=2)
     solo.settle()
     assert answers == [2, 2]
+    solo.close()
+
+
+def test_a_follower_whose_connection_to_the_leader_breaks_does_not_wait_for_the_timeout(tmp_path: Path) -> None:
+    solo = Solo(tmp_path)
+    solo.append(prev=0, prev_term=0, entries=[(1, A)], commit=1)
+    solo.transport.take()
+    solo.transport.disconnect(3)
+    solo.tick(after_s=0.301)
+    assert not solo.transport.take(body="vote_request"), "node 3 does not lead"
+    solo.transport.disconnect(2)
+    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1)
+    solo.transport.connect(3)
+    solo.receive(3, vote_request=ask)
+    solo.tick()
+    assert [message.vote_reply.granted for message in solo.transport.take(body="vote_reply")] == [True]
+    solo.tick(after_s=0.301)
+    assert [message.vote_request.pre_vote for message in solo.transport.take(to=3, body="vote_request")] == [True]
+    solo.close()
+
+
+def test_a_leader_that_is_heard_again_after_its_connection_broke_is_kept(tmp_path: Path) -> None:
+    solo = Solo(tmp_path)
+    solo.append(prev=0, prev_term=0, entries=[(1, A)], commit=1)
+    solo.transport.disconnect(2)
+    solo.transport.connect(2)
+    solo.clock.now_s += 0.001
+    solo.append(prev=1, prev_term=1, entries=[], commit=1)
+    solo.transport.take()
+    ask = peer_pb2.VoteRequest(pre_vote=True, for_term=2, last_index=1, last_term=1)
+    solo.receive(3, vote_request=ask)
+    solo.tick(after_s=0.301)
+    assert [message.vote_reply.granted for message in solo.transport.take(body="vote_reply")] == [False]
+    assert not solo.transport.take(body="vote_request")
     solo.close()

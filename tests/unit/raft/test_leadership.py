@@ -49,7 +49,7 @@ def test_a_transfer_that_nobody_takes_ends_after_an_election_timeout(tmp_path: P
     solo.lead_with_quorum()
     assert solo.replica.transfer_leadership(2)
     solo.replica.propose(b"held back", 1)
-    for _ in range(15):
+    for _ in range(18):
         solo.accept(2, 1)
         solo.tick(after_s=0.1)
     assert solo.replica.is_leader
@@ -87,9 +87,9 @@ def test_who_steps_down_leaves_the_next_election_to_the_others(tmp_path: Path) -
     solo.replica.step_down()
     assert not solo.replica.is_leader
     assert solo.replica.leader_id is None
-    solo.tick(after_s=1.2)
+    solo.tick(after_s=1.5)
     assert not solo.transport.take(body="vote_request")
-    solo.tick(after_s=1.3)
+    solo.tick(after_s=1.6)
     assert solo.transport.take(body="vote_request")
     solo.close()
 

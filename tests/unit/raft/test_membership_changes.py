@@ -153,7 +153,7 @@ def test_a_leader_changes_nothing_before_it_knows_what_was_decided_before_it(tmp
     assert isinstance(asked.error, LeaderNotReady)
     asked = add(solo)
     accept_all(solo, 2)
-    solo.tick(after_s=0.2)
+    solo.tick(after_s=0.3)
     assert solo.log.last_index == 2, "asked again by itself"
     accept_all(solo, 2)
     assert asked.is_done
@@ -289,7 +289,7 @@ def test_a_follower_asks_its_leader_again_until_it_is_answered(tmp_path: Path) -
     assert (question.change_request.add.node, question.change_request.add.address) == (4, "n4:1")
     solo.tick()
     assert not solo.transport.take(body="change_request")
-    solo.tick(after_s=0.59)
+    solo.tick(after_s=0.79)
     solo.tick(after_s=0.02)
     assert solo.transport.take(to=2, body="change_request")
     solo.receive(2, change_reply=peer_pb2.ChangeReply(id=question.change_request.id, index=2))

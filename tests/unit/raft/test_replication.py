@@ -122,7 +122,7 @@ def test_heartbeats_go_to_those_that_are_connected_and_no_more_often_than_due(tm
     solo.transport.disconnect(3)
     solo.tick(after_s=0.2)
     wait_s = solo.tick()
-    assert 0.05 < wait_s < 0.181
+    assert 0 < wait_s < 0.251
     for _ in range(5):
         solo.tick(after_s=0.01)
     assert [to for to, _ in solo.transport.sent] == [2]

@@ -97,6 +97,7 @@ class Rows:
             previous=previous,
             scheduled_for_ms=CREATED_MS,
             profile=profile,
+            cause=0,
             payload_bytes=0,
             fired_ms=CREATED_MS,
             failures=0,
@@ -109,8 +110,8 @@ class Rows:
             started_ms=0,
             ended_ms=0,
         )
-        *head, _changed_ms, _replayed_as, _error = astuple(row)
-        value = rows.EXECUTION.pack(*head)
+        job, previous, scheduled_for_ms, _cause, *head, _changed_ms, _replayed_as, _error = astuple(row)
+        value = rows.EXECUTION.pack(job, previous, scheduled_for_ms, *head)
         if error or changed_ms:
             value += rows.EXECUTION_EXTRA.pack(changed_ms, 0) + error.encode()
         self._put("executions", keys.pack_id(self.executions), value)

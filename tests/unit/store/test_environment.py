@@ -187,7 +187,7 @@ def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
     store.write.put(keys.META_FORMAT, keys.pack_small_id(99), db=store.tables.meta)
     store.commit()
     store.close()
-    with pytest.raises(StoreCorrupt, match="another format than 1"):
+    with pytest.raises(StoreCorrupt, match="another format than 2"):
         Store(tmp_path / "store", map_size=MAP_SIZE)
 
 

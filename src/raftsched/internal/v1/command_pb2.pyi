@@ -75,7 +75,7 @@ class Command(_message.Message):
     def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ...) -> None: ...
 
 class Profile(_message.Message):
-    __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up")
+    __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up", "overlap_limit", "catch_up_window_ms", "catch_up_limit", "catch_up_interval_ms", "max_runs", "start_deadline_ms", "backoff", "max_elapsed_ms", "non_retryable_errors", "retention_age_ms", "retention_executions", "concurrency_key", "concurrency_limit", "pause_after_failures", "dependency_rule")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     HANDLER_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,21 @@ class Profile(_message.Message):
     JITTER_MS_FIELD_NUMBER: _ClassVar[int]
     OVERLAP_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_WINDOW_MS_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNS_FIELD_NUMBER: _ClassVar[int]
+    START_DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    MAX_ELAPSED_MS_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_AFTER_FAILURES_FIELD_NUMBER: _ClassVar[int]
+    DEPENDENCY_RULE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     handler: str
     queue: str
@@ -106,17 +121,56 @@ class Profile(_message.Message):
     jitter_ms: int
     overlap: int
     catch_up: int
-    def __init__(self, namespace: _Optional[str] = ..., handler: _Optional[str] = ..., queue: _Optional[str] = ..., content_type: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., initial_backoff_ms: _Optional[int] = ..., max_backoff_ms: _Optional[int] = ..., multiplier: _Optional[float] = ..., backoff_jitter: _Optional[float] = ..., run_timeout_ms: _Optional[int] = ..., jitter_ms: _Optional[int] = ..., overlap: _Optional[int] = ..., catch_up: _Optional[int] = ...) -> None: ...
+    overlap_limit: int
+    catch_up_window_ms: int
+    catch_up_limit: int
+    catch_up_interval_ms: int
+    max_runs: int
+    start_deadline_ms: int
+    backoff: int
+    max_elapsed_ms: int
+    non_retryable_errors: _containers.RepeatedScalarFieldContainer[str]
+    retention_age_ms: int
+    retention_executions: int
+    concurrency_key: str
+    concurrency_limit: int
+    pause_after_failures: int
+    dependency_rule: int
+    def __init__(self, namespace: _Optional[str] = ..., handler: _Optional[str] = ..., queue: _Optional[str] = ..., content_type: _Optional[str] = ..., tenant: _Optional[str] = ..., priority: _Optional[int] = ..., max_attempts: _Optional[int] = ..., initial_backoff_ms: _Optional[int] = ..., max_backoff_ms: _Optional[int] = ..., multiplier: _Optional[float] = ..., backoff_jitter: _Optional[float] = ..., run_timeout_ms: _Optional[int] = ..., jitter_ms: _Optional[int] = ..., overlap: _Optional[int] = ..., catch_up: _Optional[int] = ..., overlap_limit: _Optional[int] = ..., catch_up_window_ms: _Optional[int] = ..., catch_up_limit: _Optional[int] = ..., catch_up_interval_ms: _Optional[int] = ..., max_runs: _Optional[int] = ..., start_deadline_ms: _Optional[int] = ..., backoff: _Optional[int] = ..., max_elapsed_ms: _Optional[int] = ..., non_retryable_errors: _Optional[_Iterable[str]] = ..., retention_age_ms: _Optional[int] = ..., retention_executions: _Optional[int] = ..., concurrency_key: _Optional[str] = ..., concurrency_limit: _Optional[int] = ..., pause_after_failures: _Optional[int] = ..., dependency_rule: _Optional[int] = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("expression", "time_zone", "every_ms")
+    __slots__ = ("expression", "time_zone", "every_ms", "more_expressions", "exclude", "gap", "fold", "start_ms", "end_ms", "calendars")
     EXPRESSION_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     EVERY_MS_FIELD_NUMBER: _ClassVar[int]
+    MORE_EXPRESSIONS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDE_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    FOLD_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    END_MS_FIELD_NUMBER: _ClassVar[int]
+    CALENDARS_FIELD_NUMBER: _ClassVar[int]
     expression: str
     time_zone: str
     every_ms: int
-    def __init__(self, expression: _Optional[str] = ..., time_zone: _Optional[str] = ..., every_ms: _Optional[int] = ...) -> None: ...
+    more_expressions: _containers.RepeatedScalarFieldContainer[str]
+    exclude: _containers.RepeatedScalarFieldContainer[str]
+    gap: int
+    fold: int
+    start_ms: int
+    end_ms: int
+    calendars: _containers.RepeatedCompositeFieldContainer[ScheduleCalendar]
+    def __init__(self, expression: _Optional[str] = ..., time_zone: _Optional[str] = ..., every_ms: _Optional[int] = ..., more_expressions: _Optional[_Iterable[str]] = ..., exclude: _Optional[_Iterable[str]] = ..., gap: _Optional[int] = ..., fold: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., calendars: _Optional[_Iterable[_Union[ScheduleCalendar, _Mapping]]] = ...) -> None: ...
+
+class ScheduleCalendar(_message.Message):
+    __slots__ = ("namespace", "calendar", "rule")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    calendar: str
+    rule: int
+    def __init__(self, namespace: _Optional[str] = ..., calendar: _Optional[str] = ..., rule: _Optional[int] = ...) -> None: ...
 
 class CreateJobs(_message.Message):
     __slots__ = ("jobs", "profiles", "schedules", "key_namespace", "key", "fingerprint")
