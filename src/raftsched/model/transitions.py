@@ -43,6 +43,8 @@ class Event(IntEnum):
     RELEASE = auto()
     # A caller cancels its job; from LEASED only after its worker has dropped it unbegun.
     CANCEL = auto()
+    # Its lease is taken away for good: it is replaced, or cancelled by force.
+    REVOKE = auto()
 
 
 EXECUTION_TRANSITIONS: dict[tuple[ExecutionState, Event], ExecutionState] = {
@@ -52,9 +54,11 @@ EXECUTION_TRANSITIONS: dict[tuple[ExecutionState, Event], ExecutionState] = {
     (ExecutionState.LEASED, Event.LEASE_LOST): ExecutionState.PENDING,
     (ExecutionState.LEASED, Event.RELEASE): ExecutionState.PENDING,
     (ExecutionState.LEASED, Event.CANCEL): ExecutionState.CANCELLED,
+    (ExecutionState.LEASED, Event.REVOKE): ExecutionState.CANCELLED,
     (ExecutionState.RUNNING, Event.SUCCEED): ExecutionState.SUCCEEDED,
     (ExecutionState.RUNNING, Event.FAIL): ExecutionState.FAILED,
     (ExecutionState.RUNNING, Event.LEASE_LOST): ExecutionState.PENDING,
+    (ExecutionState.RUNNING, Event.REVOKE): ExecutionState.CANCELLED,
     (ExecutionState.FAILED, Event.RETRY_DUE): ExecutionState.PENDING,
     (ExecutionState.FAILED, Event.GIVE_UP): ExecutionState.DEAD_LETTER,
     (ExecutionState.FAILED, Event.CANCEL): ExecutionState.CANCELLED,

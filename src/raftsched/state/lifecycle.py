@@ -45,3 +45,5 @@ RETRY = _steps((Event.RETRY_DUE,))
 LOSE = _steps((Event.LEASE_LOST,))
 RELEASE = _steps((Event.RELEASE,))
 CANCEL = _steps((Event.CANCEL,))
+# By force: from wherever it waits, and from under its worker.
+REVOKE = _steps((Event.REVOKE,), (Event.CANCEL,))

@@ -17,7 +17,7 @@ from raftsched.model.transitions import (
 )
 from raftsched.v1 import execution_pb2
 
-# The diagram of the source document, with CANCELLED and RELEASE.
+# The diagram of the source document, with CANCELLED, RELEASE and REVOKE.
 DIAGRAM = {
     ("PENDING", "LEASE"): "LEASED",
     ("LEASED", "START"): "RUNNING",
@@ -31,6 +31,8 @@ DIAGRAM = {
     ("PENDING", "CANCEL"): "CANCELLED",
     ("LEASED", "CANCEL"): "CANCELLED",
     ("FAILED", "CANCEL"): "CANCELLED",
+    ("LEASED", "REVOKE"): "CANCELLED",
+    ("RUNNING", "REVOKE"): "CANCELLED",
 }
 
 
