@@ -11,6 +11,11 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class AlarmKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ALARM_KIND_UNSPECIFIED: _ClassVar[AlarmKind]
+    ALARM_KIND_DEAD_LETTERS: _ClassVar[AlarmKind]
+
 class NodeHealth(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     NODE_HEALTH_UNSPECIFIED: _ClassVar[NodeHealth]
@@ -35,6 +40,8 @@ class VerificationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERIFICATION_STATE_DIFFERS: _ClassVar[VerificationState]
     VERIFICATION_STATE_DAMAGED: _ClassVar[VerificationState]
     VERIFICATION_STATE_CANCELLED: _ClassVar[VerificationState]
+ALARM_KIND_UNSPECIFIED: AlarmKind
+ALARM_KIND_DEAD_LETTERS: AlarmKind
 NODE_HEALTH_UNSPECIFIED: NodeHealth
 NODE_HEALTH_SERVING: NodeHealth
 NODE_HEALTH_NO_QUORUM: NodeHealth
@@ -59,7 +66,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self, read: _Optional[_Union[_job_pb2.ReadOptions, _Mapping]] = ...) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("node", "leader", "has_quorum", "term", "commit_index", "applied_index", "first_log_index", "state_digest", "replicated_clock", "version", "nodes", "shard_owners", "queues", "workers", "jobs", "executions", "dead_letters", "oldest_due_time", "health", "cluster_id", "time_zone_database")
+    __slots__ = ("node", "leader", "has_quorum", "term", "commit_index", "applied_index", "first_log_index", "state_digest", "replicated_clock", "version", "nodes", "shard_owners", "queues", "workers", "jobs", "executions", "dead_letters", "oldest_due_time", "health", "cluster_id", "time_zone_database", "alarms", "kept")
     NODE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     HAS_QUORUM_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +88,8 @@ class GetStatusResponse(_message.Message):
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    ALARMS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     node: int
     leader: int
     has_quorum: bool
@@ -102,7 +111,31 @@ class GetStatusResponse(_message.Message):
     health: NodeHealth
     cluster_id: str
     time_zone_database: str
-    def __init__(self, node: _Optional[int] = ..., leader: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., first_log_index: _Optional[int] = ..., state_digest: _Optional[str] = ..., replicated_clock: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., shard_owners: _Optional[_Iterable[int]] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., jobs: _Optional[int] = ..., executions: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., health: _Optional[_Union[NodeHealth, str]] = ..., cluster_id: _Optional[str] = ..., time_zone_database: _Optional[str] = ...) -> None: ...
+    alarms: _containers.RepeatedCompositeFieldContainer[Alarm]
+    kept: Kept
+    def __init__(self, node: _Optional[int] = ..., leader: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., term: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., first_log_index: _Optional[int] = ..., state_digest: _Optional[str] = ..., replicated_clock: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[Node, _Mapping]]] = ..., shard_owners: _Optional[_Iterable[int]] = ..., queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., jobs: _Optional[int] = ..., executions: _Optional[int] = ..., dead_letters: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., health: _Optional[_Union[NodeHealth, str]] = ..., cluster_id: _Optional[str] = ..., time_zone_database: _Optional[str] = ..., alarms: _Optional[_Iterable[_Union[Alarm, _Mapping]]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ...) -> None: ...
+
+class Alarm(_message.Message):
+    __slots__ = ("kind", "message")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    kind: AlarmKind
+    message: str
+    def __init__(self, kind: _Optional[_Union[AlarmKind, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Kept(_message.Message):
+    __slots__ = ("skipped_ranges", "attempts", "request_ids", "dedup_keys", "sessions")
+    SKIPPED_RANGES_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_IDS_FIELD_NUMBER: _ClassVar[int]
+    DEDUP_KEYS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    skipped_ranges: int
+    attempts: int
+    request_ids: int
+    dedup_keys: int
+    sessions: int
+    def __init__(self, skipped_ranges: _Optional[int] = ..., attempts: _Optional[int] = ..., request_ids: _Optional[int] = ..., dedup_keys: _Optional[int] = ..., sessions: _Optional[int] = ...) -> None: ...
 
 class Node(_message.Message):
     __slots__ = ("id", "address", "connected", "match_index", "role")

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18raftsched/v1/dedup.proto\x12\x0craftsched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"f\n\x0c\x43laimRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x06\x12\'\n\x04keep\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x98\x01\n\rClaimResponse\x12\x0f\n\x07\x63laimed\x18\x01 \x01(\x08\x12\x11\n\tcompleted\x18\x02 \x01(\x08\x12\x0e\n\x06result\x18\x03 \x01(\x0c\x12\x13\n\x0bowner_token\x18\x04 \x01(\x06\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05index\x18\x06 \x01(\x04\"P\n\x0f\x43ompleteRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x06\x12\x0e\n\x06result\x18\x04 \x01(\x0c\"!\n\x10\x43ompleteResponse\x12\r\n\x05index\x18\x01 \x01(\x04\x32\x9b\x01\n\x0c\x44\x65\x64upService\x12@\n\x05\x43laim\x12\x1a.raftsched.v1.ClaimRequest\x1a\x1b.raftsched.v1.ClaimResponse\x12I\n\x08\x43omplete\x12\x1d.raftsched.v1.CompleteRequest\x1a\x1e.raftsched.v1.CompleteResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18raftsched/v1/dedup.proto\x12\x0craftsched.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"|\n\x0c\x43laimRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x06\x12\'\n\x04keep\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0c\x65xecution_id\x18\x05 \x01(\x04\"\x98\x01\n\rClaimResponse\x12\x0f\n\x07\x63laimed\x18\x01 \x01(\x08\x12\x11\n\tcompleted\x18\x02 \x01(\x08\x12\x0e\n\x06result\x18\x03 \x01(\x0c\x12\x13\n\x0bowner_token\x18\x04 \x01(\x06\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05index\x18\x06 \x01(\x04\"P\n\x0f\x43ompleteRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\t\x12\r\n\x05token\x18\x03 \x01(\x06\x12\x0e\n\x06result\x18\x04 \x01(\x0c\"!\n\x10\x43ompleteResponse\x12\r\n\x05index\x18\x01 \x01(\x04\x32\x9b\x01\n\x0c\x44\x65\x64upService\x12@\n\x05\x43laim\x12\x1a.raftsched.v1.ClaimRequest\x1a\x1b.raftsched.v1.ClaimResponse\x12I\n\x08\x43omplete\x12\x1d.raftsched.v1.CompleteRequest\x1a\x1e.raftsched.v1.CompleteResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,13 +34,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raftsched.v1.dedup_pb2', _g
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CLAIMREQUEST']._serialized_start=107
-  _globals['_CLAIMREQUEST']._serialized_end=209
-  _globals['_CLAIMRESPONSE']._serialized_start=212
-  _globals['_CLAIMRESPONSE']._serialized_end=364
-  _globals['_COMPLETEREQUEST']._serialized_start=366
-  _globals['_COMPLETEREQUEST']._serialized_end=446
-  _globals['_COMPLETERESPONSE']._serialized_start=448
-  _globals['_COMPLETERESPONSE']._serialized_end=481
-  _globals['_DEDUPSERVICE']._serialized_start=484
-  _globals['_DEDUPSERVICE']._serialized_end=639
+  _globals['_CLAIMREQUEST']._serialized_end=231
+  _globals['_CLAIMRESPONSE']._serialized_start=234
+  _globals['_CLAIMRESPONSE']._serialized_end=386
+  _globals['_COMPLETEREQUEST']._serialized_start=388
+  _globals['_COMPLETEREQUEST']._serialized_end=468
+  _globals['_COMPLETERESPONSE']._serialized_start=470
+  _globals['_COMPLETERESPONSE']._serialized_end=503
+  _globals['_DEDUPSERVICE']._serialized_start=506
+  _globals['_DEDUPSERVICE']._serialized_end=661
 # @@protoc_insertion_point(module_scope)

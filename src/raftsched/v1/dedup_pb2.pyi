@@ -10,16 +10,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ClaimRequest(_message.Message):
-    __slots__ = ("namespace", "key", "token", "keep")
+    __slots__ = ("namespace", "key", "token", "keep", "execution_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     KEEP_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     key: str
     token: int
     keep: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., key: _Optional[str] = ..., token: _Optional[int] = ..., keep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    execution_id: int
+    def __init__(self, namespace: _Optional[str] = ..., key: _Optional[str] = ..., token: _Optional[int] = ..., keep: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., execution_id: _Optional[int] = ...) -> None: ...
 
 class ClaimResponse(_message.Message):
     __slots__ = ("claimed", "completed", "result", "owner_token", "expire_time", "index")

@@ -53,13 +53,15 @@ class DedupServiceServicer:
 
     def Claim(self, request, context):
         """The first to claim a key owns it; the same owner may claim it again. Others learn who has it, and the result.
+        FAILED_PRECONDITION when the lease of the execution that claims is over: a run that was overtaken claims nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Complete(self, request, context):
-        """The owner says that it is done; whoever claims the key later is given the result.
+        """The owner says that it is done; whoever claims the key later is given the result. Repeating it changes nothing.
+        FAILED_PRECONDITION when another run has claimed the key since, or it was not kept for so long.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

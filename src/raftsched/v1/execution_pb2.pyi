@@ -21,6 +21,7 @@ class ExecutionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_STATE_FAILED: _ClassVar[ExecutionState]
     EXECUTION_STATE_DEAD_LETTER: _ClassVar[ExecutionState]
     EXECUTION_STATE_CANCELLED: _ClassVar[ExecutionState]
+    EXECUTION_STATE_SNOOZED: _ClassVar[ExecutionState]
 
 class ExecutionCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -58,6 +59,7 @@ EXECUTION_STATE_SUCCEEDED: ExecutionState
 EXECUTION_STATE_FAILED: ExecutionState
 EXECUTION_STATE_DEAD_LETTER: ExecutionState
 EXECUTION_STATE_CANCELLED: ExecutionState
+EXECUTION_STATE_SNOOZED: ExecutionState
 EXECUTION_CAUSE_UNSPECIFIED: ExecutionCause
 EXECUTION_CAUSE_SCHEDULE: ExecutionCause
 EXECUTION_CAUSE_TRIGGER: ExecutionCause

@@ -211,7 +211,7 @@ class Fail(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[Failure, _Mapping]]] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("token", "execution_id", "started_ms", "ended_ms", "error", "permanent", "error_class", "retry_after_ms", "snooze")
+    __slots__ = ("token", "execution_id", "started_ms", "ended_ms", "error", "permanent", "error_class", "retry_after_ms", "snooze", "error_bases")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +221,7 @@ class Failure(_message.Message):
     ERROR_CLASS_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     SNOOZE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_BASES_FIELD_NUMBER: _ClassVar[int]
     token: int
     execution_id: int
     started_ms: int
@@ -230,7 +231,8 @@ class Failure(_message.Message):
     error_class: str
     retry_after_ms: int
     snooze: bool
-    def __init__(self, token: _Optional[int] = ..., execution_id: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ..., error_class: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., snooze: _Optional[bool] = ...) -> None: ...
+    error_bases: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, token: _Optional[int] = ..., execution_id: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ..., error_class: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., snooze: _Optional[bool] = ..., error_bases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Confirm(_message.Message):
     __slots__ = ("sequence", "stale_execution_ids", "retry")

@@ -33,7 +33,7 @@ class Member(_message.Message):
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., voter: _Optional[bool] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail")
+    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "reclaim", "claim_key", "complete_key")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CREATE_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,9 @@ class Command(_message.Message):
     STARTED_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     FAIL_FIELD_NUMBER: _ClassVar[int]
+    RECLAIM_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_KEY_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_KEY_FIELD_NUMBER: _ClassVar[int]
     origin: int
     request: int
     create_jobs: CreateJobs
@@ -72,7 +75,10 @@ class Command(_message.Message):
     started: Started
     ack: Ack
     fail: Fail
-    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ...) -> None: ...
+    reclaim: Reclaim
+    claim_key: ClaimKey
+    complete_key: CompleteKey
+    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
 
 class Profile(_message.Message):
     __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up", "overlap_limit", "catch_up_window_ms", "catch_up_limit", "catch_up_interval_ms", "max_runs", "start_deadline_ms", "backoff", "max_elapsed_ms", "non_retryable_errors", "retention_age_ms", "retention_executions", "concurrency_key", "concurrency_limit", "pause_after_failures", "dependency_rule")
@@ -370,17 +376,61 @@ class Fail(_message.Message):
     def __init__(self, failures: _Optional[_Iterable[_Union[FailedExecution, _Mapping]]] = ...) -> None: ...
 
 class FailedExecution(_message.Message):
-    __slots__ = ("token", "execution", "started_ms", "ended_ms", "error", "permanent")
+    __slots__ = ("token", "execution", "started_ms", "ended_ms", "error", "permanent", "error_classes", "retry_after_ms", "snooze")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PERMANENT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CLASSES_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    SNOOZE_FIELD_NUMBER: _ClassVar[int]
     token: int
     execution: int
     started_ms: int
     ended_ms: int
     error: str
     permanent: bool
-    def __init__(self, token: _Optional[int] = ..., execution: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ...) -> None: ...
+    error_classes: _containers.RepeatedScalarFieldContainer[str]
+    retry_after_ms: int
+    snooze: bool
+    def __init__(self, token: _Optional[int] = ..., execution: _Optional[int] = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., error: _Optional[str] = ..., permanent: _Optional[bool] = ..., error_classes: _Optional[_Iterable[str]] = ..., retry_after_ms: _Optional[int] = ..., snooze: _Optional[bool] = ...) -> None: ...
+
+class Reclaim(_message.Message):
+    __slots__ = ("limit", "age_ms", "executions", "request_id_age_ms")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    limit: int
+    age_ms: int
+    executions: int
+    request_id_age_ms: int
+    def __init__(self, limit: _Optional[int] = ..., age_ms: _Optional[int] = ..., executions: _Optional[int] = ..., request_id_age_ms: _Optional[int] = ...) -> None: ...
+
+class ClaimKey(_message.Message):
+    __slots__ = ("namespace", "key", "execution", "token", "keep_ms")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEEP_MS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    key: str
+    execution: int
+    token: int
+    keep_ms: int
+    def __init__(self, namespace: _Optional[str] = ..., key: _Optional[str] = ..., execution: _Optional[int] = ..., token: _Optional[int] = ..., keep_ms: _Optional[int] = ...) -> None: ...
+
+class CompleteKey(_message.Message):
+    __slots__ = ("namespace", "key", "token", "result")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    key: str
+    token: int
+    result: bytes
+    def __init__(self, namespace: _Optional[str] = ..., key: _Optional[str] = ..., token: _Optional[int] = ..., result: _Optional[bytes] = ...) -> None: ...
