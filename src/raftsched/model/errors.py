@@ -61,6 +61,18 @@ class InvalidField(RaftschedError):
     reason = "INVALID_FIELD"
 
 
+class DependencyCycle(InvalidField):
+    """These jobs depend on each other in a circle."""
+
+    reason = "DEPENDENCY_CYCLE"
+
+
+class UnknownNode(InvalidField):
+    """The workflow has no node of that name."""
+
+    reason = "UNKNOWN_NODE"
+
+
 class NotImplementedField(RaftschedError):
     """This field is part of the API but this version does not carry it out yet."""
 
@@ -80,6 +92,20 @@ class ExecutionNotFound(RaftschedError):
 
     code = Code.NOT_FOUND
     reason = "EXECUTION_NOT_FOUND"
+
+
+class NoResult(RaftschedError):
+    """The execution has not succeeded, so there is no result of it."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "NO_RESULT"
+
+
+class WorkflowNotFound(RaftschedError):
+    """There is no such workflow."""
+
+    code = Code.NOT_FOUND
+    reason = "WORKFLOW_NOT_FOUND"
 
 
 class UnknownName(RaftschedError):

@@ -25,6 +25,15 @@ PAYLOAD_MAX_BYTES = 256 * 1024
 BATCH_MAX_JOBS = 10_000
 BATCH_MAX_BYTES = 16 * 1024 * 1024
 
+# Jobs that one job may wait for: a lease names them all to its worker.
+UPSTREAMS_MAX_COUNT = 500
+# Dependencies that one create may hold in all: each is two rows in one log entry.
+EDGES_MAX_COUNT = 50_000
+WORKFLOW_MAX_NODES = 10_000
+NODE_NAME_MAX_LENGTH = 100
+# What a handler returns goes through the log of every node, as a payload does.
+RESULT_MAX_BYTES = 64 * 1024
+
 # Labels are for filters. A row is read whole to answer a list, so it stays small.
 LABELS_MAX_COUNT = 32
 LABEL_KEY_MAX_LENGTH = 63
