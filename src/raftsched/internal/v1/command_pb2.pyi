@@ -33,7 +33,7 @@ class Member(_message.Message):
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., voter: _Optional[bool] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "reclaim", "claim_key", "complete_key")
+    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "pause_job", "resume_job", "cancel_execution", "trigger_job", "update_job", "reschedule_job", "delete_job", "create_backfill", "cancel_backfill", "reclaim", "claim_key", "complete_key")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CREATE_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,15 @@ class Command(_message.Message):
     STARTED_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     FAIL_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_JOB_FIELD_NUMBER: _ClassVar[int]
+    RESUME_JOB_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_JOB_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_JOB_FIELD_NUMBER: _ClassVar[int]
+    RESCHEDULE_JOB_FIELD_NUMBER: _ClassVar[int]
+    DELETE_JOB_FIELD_NUMBER: _ClassVar[int]
+    CREATE_BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_BACKFILL_FIELD_NUMBER: _ClassVar[int]
     RECLAIM_FIELD_NUMBER: _ClassVar[int]
     CLAIM_KEY_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_KEY_FIELD_NUMBER: _ClassVar[int]
@@ -75,10 +84,19 @@ class Command(_message.Message):
     started: Started
     ack: Ack
     fail: Fail
+    pause_job: PauseJob
+    resume_job: ResumeJob
+    cancel_execution: CancelExecution
+    trigger_job: TriggerJob
+    update_job: UpdateJob
+    reschedule_job: RescheduleJob
+    delete_job: DeleteJob
+    create_backfill: CreateBackfill
+    cancel_backfill: CancelBackfill
     reclaim: Reclaim
     claim_key: ClaimKey
     complete_key: CompleteKey
-    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
+    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., pause_job: _Optional[_Union[PauseJob, _Mapping]] = ..., resume_job: _Optional[_Union[ResumeJob, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., trigger_job: _Optional[_Union[TriggerJob, _Mapping]] = ..., update_job: _Optional[_Union[UpdateJob, _Mapping]] = ..., reschedule_job: _Optional[_Union[RescheduleJob, _Mapping]] = ..., delete_job: _Optional[_Union[DeleteJob, _Mapping]] = ..., create_backfill: _Optional[_Union[CreateBackfill, _Mapping]] = ..., cancel_backfill: _Optional[_Union[CancelBackfill, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
 
 class Profile(_message.Message):
     __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up", "overlap_limit", "catch_up_window_ms", "catch_up_limit", "catch_up_interval_ms", "max_runs", "start_deadline_ms", "backoff", "max_elapsed_ms", "non_retryable_errors", "retention_age_ms", "retention_executions", "concurrency_key", "concurrency_limit", "pause_after_failures", "dependency_rule")
@@ -434,3 +452,128 @@ class CompleteKey(_message.Message):
     token: int
     result: bytes
     def __init__(self, namespace: _Optional[str] = ..., key: _Optional[str] = ..., token: _Optional[int] = ..., result: _Optional[bytes] = ...) -> None: ...
+
+class PauseJob(_message.Message):
+    __slots__ = ("job", "note")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    note: str
+    def __init__(self, job: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+
+class ResumeJob(_message.Message):
+    __slots__ = ("job", "passed")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    passed: PassedTicks
+    def __init__(self, job: _Optional[int] = ..., passed: _Optional[_Union[PassedTicks, _Mapping]] = ...) -> None: ...
+
+class PassedTicks(_message.Message):
+    __slots__ = ("schedule", "first_ms", "last_ms", "count", "ticks_ms")
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_MS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    schedule: int
+    first_ms: int
+    last_ms: int
+    count: int
+    ticks_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, schedule: _Optional[int] = ..., first_ms: _Optional[int] = ..., last_ms: _Optional[int] = ..., count: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CancelExecution(_message.Message):
+    __slots__ = ("execution", "dropped_token", "begun_token")
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    execution: int
+    dropped_token: int
+    begun_token: int
+    def __init__(self, execution: _Optional[int] = ..., dropped_token: _Optional[int] = ..., begun_token: _Optional[int] = ...) -> None: ...
+
+class TriggerJob(_message.Message):
+    __slots__ = ("job", "payload", "ignore_overlap", "refuse_overlap", "key")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    REFUSE_OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    payload: bytes
+    ignore_overlap: bool
+    refuse_overlap: bool
+    key: str
+    def __init__(self, job: _Optional[int] = ..., payload: _Optional[bytes] = ..., ignore_overlap: _Optional[bool] = ..., refuse_overlap: _Optional[bool] = ..., key: _Optional[str] = ...) -> None: ...
+
+class UpdateJob(_message.Message):
+    __slots__ = ("job", "etag", "profile", "name", "labels", "payload", "changes_schedule", "schedule", "due_ms")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    ETAG_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    etag: str
+    profile: bytes
+    name: str
+    labels: _containers.ScalarMap[str, str]
+    payload: bytes
+    changes_schedule: bool
+    schedule: NewSchedule
+    due_ms: int
+    def __init__(self, job: _Optional[int] = ..., etag: _Optional[str] = ..., profile: _Optional[bytes] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., payload: _Optional[bytes] = ..., changes_schedule: _Optional[bool] = ..., schedule: _Optional[_Union[NewSchedule, _Mapping]] = ..., due_ms: _Optional[int] = ...) -> None: ...
+
+class RescheduleJob(_message.Message):
+    __slots__ = ("job", "due_ms")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    due_ms: int
+    def __init__(self, job: _Optional[int] = ..., due_ms: _Optional[int] = ...) -> None: ...
+
+class DeleteJob(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    def __init__(self, job: _Optional[int] = ...) -> None: ...
+
+class CreateBackfill(_message.Message):
+    __slots__ = ("job", "start_ms", "end_ms", "interval_ms", "profile", "job_profile", "job_schedule", "ticks_ms", "key")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    END_MS_FIELD_NUMBER: _ClassVar[int]
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    JOB_PROFILE_FIELD_NUMBER: _ClassVar[int]
+    JOB_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    job: int
+    start_ms: int
+    end_ms: int
+    interval_ms: int
+    profile: bytes
+    job_profile: int
+    job_schedule: int
+    ticks_ms: bytes
+    key: str
+    def __init__(self, job: _Optional[int] = ..., start_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., interval_ms: _Optional[int] = ..., profile: _Optional[bytes] = ..., job_profile: _Optional[int] = ..., job_schedule: _Optional[int] = ..., ticks_ms: _Optional[bytes] = ..., key: _Optional[str] = ...) -> None: ...
+
+class CancelBackfill(_message.Message):
+    __slots__ = ("backfill",)
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    backfill: int
+    def __init__(self, backfill: _Optional[int] = ...) -> None: ...
