@@ -6,7 +6,6 @@ Which schedules need more ticks, and when, is kept in memory; everything else is
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
 from dataclasses import dataclass
 
 import lmdb
@@ -80,9 +79,14 @@ class TickTables:
             self._writer.delete_neighbours(self._tables.ticks, old)
         self.append(schedule, ticks_ms)
 
-    def append(self, schedule: Schedule, ticks_ms: list[int]) -> None:
-        """Ascending ticks after the last one."""
-        self._writer.put_same(self._tables.ticks, [keys.tick(schedule.id, tick_ms) for tick_ms in ticks_ms], b"")
+    def append(self, schedule: Schedule, ticks_ms: list[int], *, omitted: int = 0) -> None:
+        """Ascending ticks after the last one. `omitted` ticks between that and these are counted, but not kept."""
+        first = self.last_number(schedule.id) + omitted + 1
+        self._writer.put_many(
+            self._tables.ticks,
+            [keys.tick(schedule.id, tick_ms) for tick_ms in ticks_ms],
+            keys.pack_id_range(first, len(ticks_ms)),
+        )
         self._plan(schedule)
 
     def trim(self, schedule: Schedule, before_ms: int) -> None:
@@ -96,6 +100,11 @@ class TickTables:
         """The table's last tick; 0 when it has none."""
         cursor = self._writer.cursor(self._tables.ticks)
         return keys.unpack_tick(cursor.key())[1] if _seek_last(cursor, schedule) else 0
+
+    def last_number(self, schedule: int) -> int:
+        """The number of the table's last tick; 0 when it has none."""
+        cursor = self._writer.cursor(self._tables.ticks)
+        return keys.unpack_id(cursor.value()) if _seek_last(cursor, schedule) else 0
 
     def timetable(self, schedule: Schedule) -> Timetable:
         return Timetable(self._writer.cursor(self._tables.ticks), schedule)
@@ -137,10 +146,8 @@ class Timetable:
         self._schedule = schedule.id
         self._every_ms = schedule.every_ms
         self._after: dict[int, int | None] = {}
-        # The ticks of [_from_ms, _to_ms].
-        self._ticks_ms: list[int] = []
-        self._from_ms = 0
-        self._to_ms = -1
+        # By time: the latest tick that is not later, the one before it, and its number; None when there is none.
+        self._latest: dict[int, tuple[int, int, int] | None] = {}
 
     def after(self, time_ms: int) -> int | None:
         """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet."""
@@ -154,10 +161,11 @@ class Timetable:
             self._after[time_ms] = found
         return self._after[time_ms]
 
-    def latest(self, tick_ms: int, until_ms: int) -> tuple[int, int, int]:
+    def latest(self, tick_ms: int, until_ms: int, *, number: int | None = None) -> tuple[int, int, int]:
         """From a tick to the latest one not after `until_ms`: (that tick, the one before it, how many before it).
 
-        (tick_ms, tick_ms, 0) when no other tick lies between.
+        (tick_ms, tick_ms, 0) when no other tick lies between. `number` is the tick's, for one that the table may not
+        hold any more; without it, what came before the table is not counted.
         """
         if self._every_ms:
             latest_ms = latest_interval_tick(self._every_ms, tick_ms, until_ms)
@@ -166,24 +174,42 @@ class Timetable:
         following_ms = self.after(tick_ms)
         if following_ms is None or following_ms > until_ms:
             return tick_ms, tick_ms, 0
-        self._load(tick_ms, until_ms)
-        first = bisect_right(self._ticks_ms, tick_ms) - 1
-        last = bisect_right(self._ticks_ms, until_ms) - 1
-        return self._ticks_ms[last], self._ticks_ms[last - 1], last - first
+        found = self._find(until_ms)
+        if found is None:
+            raise ImpossibleState("a tick is in the table and is not")
+        latest_ms, before_ms, latest_number = found
+        before_ms = max(before_ms, tick_ms)
+        if number is None:
+            number = self.number(tick_ms)
+        if number is None:
+            # The tick itself, and what the table holds after it.
+            number = (self.number(following_ms) or latest_number) - 1
+        return latest_ms, before_ms, latest_number - number
 
-    def _load(self, from_ms: int, to_ms: int) -> None:
-        if from_ms >= self._from_ms and to_ms <= self._to_ms:
-            return
-        if self._to_ms >= 0:
-            from_ms, to_ms = min(from_ms, self._from_ms), max(to_ms, self._to_ms)
-        self._from_ms, self._to_ms = from_ms, to_ms
-        self._ticks_ms = []
-        if self._cursor.set_range(keys.tick(self._schedule, from_ms)):
-            end = keys.tick(self._schedule, to_ms + 1)
-            for key in self._cursor.iternext(values=False):
-                if key >= end:
-                    break
-                self._ticks_ms.append(keys.unpack_tick(key)[1])
+    def number(self, tick_ms: int) -> int | None:
+        """The number of a tick of the table; None when it does not hold it."""
+        key = keys.tick(self._schedule, tick_ms)
+        return keys.unpack_id(self._cursor.value()) if self._cursor.set_key(key) else None
+
+    def _find(self, until_ms: int) -> tuple[int, int, int] | None:
+        if until_ms not in self._latest:
+            self._latest[until_ms] = self._look(until_ms)
+        return self._latest[until_ms]
+
+    def _look(self, until_ms: int) -> tuple[int, int, int] | None:
+        cursor = self._cursor
+        found = cursor.set_range(keys.tick(self._schedule, until_ms + 1))
+        if not (cursor.prev() if found else cursor.last()):
+            return None
+        schedule, latest_ms = keys.unpack_tick(cursor.key())
+        if schedule != self._schedule:
+            return None
+        number = keys.unpack_id(cursor.value())
+        before_ms = 0
+        if cursor.prev():
+            schedule, tick_ms = keys.unpack_tick(cursor.key())
+            before_ms = tick_ms if schedule == self._schedule else 0
+        return latest_ms, before_ms, number
 
 
 def _seek_last(cursor: lmdb.Cursor[bytes], schedule: int) -> bool:

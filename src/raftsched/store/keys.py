@@ -162,7 +162,8 @@ def unpack_deadline(key: bytes) -> tuple[int, int, int, int]:
     return kind, time_ms, a, b
 
 
-# ticks: (schedule u32, tick_ms u64) -> empty
+# ticks: (schedule u32, tick_ms u64) -> number u64, ascending: the difference of two counts the ticks between them,
+# also those that the table does not hold any more, or never did.
 def tick(schedule: int, tick_ms: int) -> bytes:
     return _TICK.pack(schedule, tick_ms)
 
