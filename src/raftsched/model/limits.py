@@ -34,6 +34,9 @@ NODE_NAME_MAX_LENGTH = 100
 # What a handler returns goes through the log of every node, as a payload does.
 RESULT_MAX_BYTES = 64 * 1024
 
+# Why a job is paused: a sentence or two for whoever finds it so.
+PAUSE_NOTE_MAX_LENGTH = 500
+
 # Labels are for filters. A row is read whole to answer a list, so it stays small.
 LABELS_MAX_COUNT = 32
 LABEL_KEY_MAX_LENGTH = 63
@@ -71,6 +74,12 @@ TIME_ZONE_MAX_LENGTH = 64
 MAX_LOST_LEASES = 20
 # An error message is for people; a stack trace fits, a core dump does not.
 ERROR_MAX_BYTES = 4 * 1024
+# A class, and what it derives from: deep hierarchies have some ten.
+ERROR_CLASS_MAX_LENGTH = 200
+ERROR_CLASSES_MAX_COUNT = 16
+NON_RETRYABLE_MAX_COUNT = 32
+# Who still tries after so long has given up on giving up.
+MAX_ELAPSED_MAX_MS = YEAR_MS
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000

@@ -20,6 +20,7 @@ class ExecutionState(IntEnum):
     FAILED = 5
     DEAD_LETTER = 6
     CANCELLED = 7
+    SNOOZED = 8
 
 
 class Event(IntEnum):
@@ -33,9 +34,11 @@ class Event(IntEnum):
     SUCCEED = auto()
     # Its handler failed or ran out of time; the execution now either waits for RETRY_DUE or is given up.
     FAIL = auto()
-    # The backoff is over.
+    # Its handler has put it off; that is no failure.
+    SNOOZE = auto()
+    # The backoff, or the time it was put off for, is over.
     RETRY_DUE = auto()
-    # Attempts are exhausted, or the failure was permanent.
+    # Attempts are exhausted, the failure was permanent, or it is too late for another attempt.
     GIVE_UP = auto()
     # The worker's session ended, or the lease never reached it.
     LEASE_LOST = auto()
@@ -57,9 +60,13 @@ EXECUTION_TRANSITIONS: dict[tuple[ExecutionState, Event], ExecutionState] = {
     (ExecutionState.LEASED, Event.REVOKE): ExecutionState.CANCELLED,
     (ExecutionState.RUNNING, Event.SUCCEED): ExecutionState.SUCCEEDED,
     (ExecutionState.RUNNING, Event.FAIL): ExecutionState.FAILED,
+    (ExecutionState.RUNNING, Event.SNOOZE): ExecutionState.SNOOZED,
     (ExecutionState.RUNNING, Event.LEASE_LOST): ExecutionState.PENDING,
     (ExecutionState.RUNNING, Event.REVOKE): ExecutionState.CANCELLED,
     (ExecutionState.FAILED, Event.RETRY_DUE): ExecutionState.PENDING,
+    (ExecutionState.SNOOZED, Event.RETRY_DUE): ExecutionState.PENDING,
+    (ExecutionState.SNOOZED, Event.CANCEL): ExecutionState.CANCELLED,
+    (ExecutionState.PENDING, Event.GIVE_UP): ExecutionState.DEAD_LETTER,
     (ExecutionState.FAILED, Event.GIVE_UP): ExecutionState.DEAD_LETTER,
     (ExecutionState.FAILED, Event.CANCEL): ExecutionState.CANCELLED,
 }
@@ -72,6 +79,7 @@ TERMINAL: frozenset[ExecutionState] = frozenset(
 # once too often ends like a failed run, since nobody can tell that its handler had not begun.
 BEGAN_AND_SUCCEEDED = (Event.START, Event.SUCCEED)
 BEGAN_AND_FAILED = (Event.START, Event.FAIL)
+BEGAN_AND_SNOOZED = (Event.START, Event.SNOOZE)
 FAILED_FOR_GOOD = (Event.FAIL, Event.GIVE_UP)
 BEGAN_AND_FAILED_FOR_GOOD = (Event.START, Event.FAIL, Event.GIVE_UP)
 

@@ -70,10 +70,10 @@ def _cancel_execution(context: Context, execution: bytes, row: bytes) -> None:
     number = keys.unpack_id(execution)
     if status == ExecutionState.PENDING:
         context.ready.remove(context.catalog.profile(row[rows.EXECUTION_PROFILE]).lane, number)
-    elif status == ExecutionState.FAILED:
+    elif status in (ExecutionState.FAILED, ExecutionState.SNOOZED):
         decoded = rows.ExecutionRow.unpack(row)
         if not context.writer.delete(context.tables.due, keys.due(decoded.job, decoded.changed_ms, number)):
-            raise ImpossibleState(f"execution {number} has failed but its next attempt is not due")
+            raise ImpossibleState(f"execution {number} waits to run again but has no due row")
     else:
         leases.remove(context, row[rows.EXECUTION_LEASE], execution)
     end_as_cancelled(context, execution, row)

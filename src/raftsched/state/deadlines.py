@@ -1,6 +1,7 @@
 """Tick: ends sessions and run timeouts that are over, and wakes starved jobs whose ticks have come."""
 
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.retry import RUN_TIMEOUT_CLASS
 from raftsched.state import failures, leases, schedules, sessions
 from raftsched.state.context import Context
 from raftsched.state.results import Done, LeaseEnded
@@ -61,7 +62,8 @@ def _end_run(context: Context, key: bytes) -> None:
     error = f"run timeout of {timeout_ms} ms exceeded"
     for number, row in over:
         started_ms = rows.ExecutionRow.unpack(row).started_ms
-        failures.fail(context, number, row, started_ms, time_ms, error, permanent=False)
+        failure = failures.Failure(started_ms, time_ms, error, classes=(RUN_TIMEOUT_CLASS,))
+        failures.fail(context, number, row, failure)
     executions = [keys.unpack_id(number) for number, _ in over]
     context.effects.leases_ended.append(LeaseEnded(session, token, executions, worker_pb2.CANCEL_REASON_RUN_TIMEOUT))
 

@@ -8,7 +8,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState
 from raftsched.model.limits import SESSION_QUEUES_MAX
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import leases
+from raftsched.state import failures, leases
 from raftsched.state.cancel import end_as_cancelled
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
@@ -46,7 +46,13 @@ def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
         numbers, found = _without_cancelled(context, numbers, found)
         if not numbers:
             return nothing
-    _write(context, command.session, numbers, found)
+    profiles = _profiles(found)
+    if any(context.catalog.profile(profile).message.max_elapsed_ms for profile in profiles):
+        numbers, found = failures.without_late(context, numbers, found)
+        if not numbers:
+            return nothing
+        profiles = _profiles(found)
+    _write(context, command.session, numbers, found, profiles)
     if not context.is_own:
         return nothing
     return _columns(context, command.session, numbers, found)
@@ -87,7 +93,13 @@ def _have_payloads(found: Sequence[bytes]) -> bool:
     return any(label[:3] != bytes(3) for label in {row[_PAYLOAD_AND_PROFILE] for row in found})
 
 
-def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> None:
+def _profiles(found: Sequence[bytes]) -> list[bytes]:
+    return sorted({row[rows.EXECUTION_PROFILE] for row in found})
+
+
+def _write(
+    context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes], profiles: Sequence[bytes]
+) -> None:
     values: list[bytes] = []
     written: list[bytes] = []
     for counts, items in grouped([row[_COUNTS] for row in found], list(zip(numbers, found, strict=True))):
@@ -99,7 +111,6 @@ def _write(context: Context, session: int, numbers: Sequence[bytes], found: Sequ
         else:
             values += [row[:44] + tail + row[rows.EXECUTION_BYTES :] for _, row in items]
     context.writer.put_many(context.tables.executions, written, values)
-    profiles = sorted({row[rows.EXECUTION_PROFILE] for row in found})
     timeouts = {context.catalog.profile(profile).run_timeout_ms for profile in profiles} - {0}
     leases.add(context, session, b"".join(numbers), timeouts)
 

@@ -7,6 +7,7 @@ from raftsched.model.errors import IllegalTransition
 from raftsched.model.transitions import (
     BEGAN_AND_FAILED,
     BEGAN_AND_FAILED_FOR_GOOD,
+    BEGAN_AND_SNOOZED,
     BEGAN_AND_SUCCEEDED,
     FAILED_FOR_GOOD,
     TERMINAL,
@@ -40,7 +41,10 @@ LEASE = _steps((Event.LEASE,))
 START = _steps((Event.START,))
 SUCCEED = _steps(BEGAN_AND_SUCCEEDED, (Event.SUCCEED,))
 FAIL = _steps(BEGAN_AND_FAILED, (Event.FAIL,))
+SNOOZE = _steps(BEGAN_AND_SNOOZED, (Event.SNOOZE,))
 GIVE_UP = _steps(BEGAN_AND_FAILED_FOR_GOOD, FAILED_FOR_GOOD)
+# Of what waits in the ready queue.
+GIVE_UP_WAITING = _steps((Event.GIVE_UP,))
 RETRY = _steps((Event.RETRY_DUE,))
 LOSE = _steps((Event.LEASE_LOST,))
 RELEASE = _steps((Event.RELEASE,))

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
 from raftsched.model.errors import InvalidField
-from raftsched.model.limits import ERROR_MAX_BYTES
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import endings, failures, leases
 from raftsched.state.context import Context, check_column, check_time, check_time_column, grouped
@@ -100,6 +100,7 @@ def apply_fail(context: Context, command: command_pb2.Fail) -> Settled:
     for place, failure in enumerate(command.failures):
         check_time(failure.started_ms, f"failures[{place}].started_ms")
         check_time(failure.ended_ms, f"failures[{place}].ended_ms")
+        _check_failure(failure, f"failures[{place}]")
     asked = [keys.pack_id(failure.execution) for failure in command.failures]
     found = dict(context.writer.get_many(context.tables.executions, asked))
     # By lease block, so that each is rewritten once.
@@ -116,17 +117,28 @@ def apply_fail(context: Context, command: command_pb2.Fail) -> Settled:
     for lease, of_block in accepted.items():
         leases.remove(context, lease, b"".join(of_block))
         for number, failure in of_block.items():
-            error = failure.error.encode()[:ERROR_MAX_BYTES].decode(errors="ignore")
-            failures.fail(
-                context,
-                number,
-                found[number],
+            ended = failures.Failure(
                 failure.started_ms,
                 failure.ended_ms,
-                error,
+                failure.error.encode()[: limits.ERROR_MAX_BYTES].decode(errors="ignore"),
                 permanent=failure.permanent,
+                classes=failure.error_classes,
+                retry_after_ms=failure.retry_after_ms,
             )
+            end = failures.snooze if failure.snooze else failures.fail
+            end(context, number, found[number], ended)
     return Settled(stale)
+
+
+def _check_failure(failure: command_pb2.FailedExecution, field: str) -> None:
+    if not 0 <= failure.retry_after_ms <= limits.BACKOFF_MAX_MS:
+        raise InvalidField("is out of range", field=f"{field}.retry_after_ms")
+    if failure.snooze and (failure.permanent or not failure.retry_after_ms):
+        raise InvalidField("goes with retry_after_ms, and not with permanent", field=f"{field}.snooze")
+    if len(failure.error_classes) > limits.ERROR_CLASSES_MAX_COUNT or any(
+        len(name) > limits.ERROR_CLASS_MAX_LENGTH for name in failure.error_classes
+    ):
+        raise InvalidField("holds too many names, or one that is too long", field=f"{field}.error_classes")
 
 
 def make_ready(context: Context, items: Iterable[Held]) -> None:

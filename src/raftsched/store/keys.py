@@ -140,6 +140,11 @@ def unpack_pair(key: bytes) -> tuple[int, int]:
     return first, second
 
 
+# attempts: (execution u64, token u64) -> rows.AttemptRow; tokens ascend with the leases.
+def attempt(execution: bytes, token: int) -> bytes:
+    return execution + _ID.pack(token)
+
+
 # skipped: (job u64, first scheduled_for_ms u64)
 def skipped(job: int, scheduled_for_ms: int) -> bytes:
     return _PAIR.pack(job, scheduled_for_ms)
@@ -209,6 +214,38 @@ def interned_text(kind: int, number: int) -> bytes:
     return bytes((kind + 128,)) + _SMALL_ID.pack(number)
 
 
+# extras: (job u64, kind u8, and more for some kinds) -> what few jobs have, see rows.py
+EXTRA_RUNS = 1
+EXTRA_WAITING = 2
+EXTRA_PAUSE = 3
+EXTRA_PACED = 4
+EXTRA_WORKFLOW = 6
+EXTRA_FAILURES_IN_A_ROW = 5
+EXTRA_TICK_NUMBER = 8
+EXTRA_BESIDE = 9
+EXTRA_LAST_TRIGGER = 10
+
+
+def extra(job: bytes, kind: int) -> bytes:
+    """`job` is a job's key."""
+    return job + bytes((kind,))
+
+
+def extra_waiting(job: bytes, place: int) -> bytes:
+    """An occurrence in the job's overlap queue; the lowest place is the first."""
+    return extra(job, EXTRA_WAITING) + pack_id(place)
+
+
+def extra_beside(job: bytes, scheduled_for_ms: int, execution: bytes) -> bytes:
+    """An execution that was started beside the schedule, hence is out of order among those of its job."""
+    return extra(job, EXTRA_BESIDE) + pack_id(scheduled_for_ms) + execution
+
+
+# unfinished: (job u64, execution u64) -> empty. For jobs whose overlap policy asks for it, and those of META_TRACKED.
+def unfinished(job: bytes, execution: bytes) -> bytes:
+    return job + execution
+
+
 # Texts that may be longer than a key are found by their hash.
 def digest_key(parts: Iterable[bytes]) -> bytes:
     """32 bytes for a sequence of byte strings; each is preceded by its length, so that none runs into the next."""
@@ -234,12 +271,46 @@ def content(serialized: bytes) -> bytes:
     return digest_key((serialized,))
 
 
+# edges: (upstream job u64, downstream job u64) -> empty; (upstream job u64, 0) -> rows.EDGES_* while it has any.
+def edge(upstream: bytes, downstream: bytes) -> bytes:
+    return upstream + downstream
+
+
+def edges_of(upstream: bytes) -> bytes:
+    """The row that says that a job has downstream jobs; it comes before those of its edges."""
+    return upstream + NO_JOB
+
+
+# waits: of jobs that depend on others; what the rows hold is said in graph_rows.py
+#   (downstream job u64) -> Wait
+#   (downstream job u64, instance u64) -> Instance
+#   (downstream job u64, instance u64, upstream job u64) -> Outcome
+#   (downstream job u64, LAST_ID) -> Kept
+#   (0 u64, number u64) -> Work: what is to be told to downstream jobs, in order
+# The instance is the scheduled_for_ms that a tick hands down, 0 for what has no tick.
+NO_JOB = bytes(ID_BYTES)
+LAST_ID = _ID.pack(MAX_ID)
+NO_INSTANCE = bytes(ID_BYTES)
+
+
+def graph_work(number: int) -> bytes:
+    return NO_JOB + _ID.pack(number)
+
+
+# workflows: (workflow u64) -> number of nodes u32; (workflow u64, position u32) -> the node's name, utf-8.
+# A workflow's id is that of its first job; the ids of its jobs are consecutive.
+def workflow_node(workflow: int, position: int) -> bytes:
+    return _ID.pack(workflow) + _SMALL_ID.pack(position)
+
+
 # meta
 META_FORMAT = b"format"
 META_STATE = b"state"
 META_SHARD_OWNERS = b"shard_owners"
 # With a job's id: cancelled, with more executions than one command could look at; what is not finished is not leased.
 META_CANCELLING = b"cancelling"
+# With a job's id: its unfinished executions stand in `unfinished` though its profile does not ask for it.
+META_TRACKED = b"tracked"
 META_STAMPING = b"stamping"
 META_MEMBERSHIP = b"membership"
 

@@ -33,6 +33,13 @@ JOB_FIRED = 2
 # A recurring job whose schedule's tick table has run out; a row in starved waits for more ticks.
 JOB_STARVED = 3
 JOB_CANCELLED = 4
+# A job that waits for those it depends on; one with a tick for each run stays so (see graph_rows.py).
+JOB_BLOCKED = 7
+# A job that runs once, and whose rule cannot be met any more unless an upstream's dead letter is replayed.
+JOB_UPSTREAM_FAILED = 8
+# Nothing waits in due; an extra says since when, and scheduled_for_ms is that of the occurrence that would wait.
+# With a row in starved it is the last one that was fired or skipped, as while JOB_STARVED.
+JOB_PAUSED = 5
 
 # due: kinds
 DUE_FIRST = b"\x01"
@@ -46,8 +53,8 @@ DUE_RETRY = b"\x03"
 #   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
 #   71 started_ms u64 | 79 ended_ms u64
 # and only once it has failed or was replayed:
-#   87 changed_ms u64 (in FAILED: when the next attempt is due; in DEAD_LETTER: when it became one)
-#   95 replayed_as u64 | 103 error utf-8
+#   87 changed_ms u64 (in FAILED, SNOOZED: when the next attempt is due; in DEAD_LETTER: when it became one)
+#   95 replayed_as u64 | 103 first_began_ms u64 (lease of the first attempt that failed or was lost) | 111 error utf-8
 EXECUTION = struct.Struct(">QQQIIQHHHQQQBQQ")
 EXECUTION_BYTES = EXECUTION.size
 EXECUTION_JOB = slice(0, 8)
@@ -57,7 +64,11 @@ EXECUTION_PROFILE = slice(28, 32)
 EXECUTION_LEASE = slice(46, 62)
 EXECUTION_TOKEN = slice(54, 62)
 EXECUTION_STATUS = 70
-EXECUTION_EXTRA = struct.Struct(">QQ")
+EXECUTION_EXTRA = struct.Struct(">QQQ")
+
+# attempts: (execution, token) -> number u16, outcome u8 (raftsched.v1.AttemptOutcome), leased_ms u64, started_ms u64,
+#   ended_ms u64, then worker and error's class, each: u16 length, utf-8; then error utf-8
+ATTEMPT = struct.Struct(">HBQQQ")
 
 # leases: (session, token) -> leased_ms u64, n u16, n × run_timeout_ms u64 (each with a deadline row), execution ids u64
 LEASE_HEAD = struct.Struct(">QH")
@@ -68,6 +79,19 @@ SESSION = struct.Struct(">BQQQQQ")
 
 # skipped: (job, scheduled_for_ms) -> reason u8 (raftsched.v1.SkipReason), count u64, last scheduled_for_ms u64
 SKIPPED = struct.Struct(">BQQ")
+
+# extras, by kind; all that are absent are 0, or none:
+#   EXTRA_RUNS: occurrences of the schedule that were started, or wait to be, u64; for jobs with max_runs
+#   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own)
+#   EXTRA_PAUSE: paused_ms u64, resumed_ms u64 (0 while paused), note utf-8
+#   EXTRA_FAILURES_IN_A_ROW: dead letters since the last success u32
+#   EXTRA_LAST_TRIGGER: scheduled_for_ms u64 of the newest execution that was triggered
+#   EXTRA_PACED: due_ms u64 of the job's due row, where catch-up moved it
+#   EXTRA_WORKFLOW: workflow u64
+#   EXTRA_TICK_NUMBER: the number u64 (see ticks) of the tick that a paused job waits for
+#   EXTRA_BESIDE: empty
+WAITING = struct.Struct(">QBI")
+PAUSE = struct.Struct(">QQ")
 
 # profiles: profile -> namespace u32, queue u32, tenant u32 (interned), serialized internal.v1.Profile
 PROFILE = struct.Struct(">III")
@@ -237,6 +261,7 @@ class ExecutionRow:
     # 0 unless it has failed: when the next attempt is due, or when it became a dead letter.
     changed_ms: int = 0
     replayed_as: int = 0
+    first_began_ms: int = 0
     error: str = ""
 
     @classmethod
@@ -248,6 +273,35 @@ class ExecutionRow:
         job, previous, scheduled_for_ms, payload, *rest = EXECUTION.unpack_from(value)
         cause, payload_bytes = payload >> 24, payload & 0xFFFFFF
         return cls(job, previous, scheduled_for_ms, cause, payload_bytes, *rest, *extra)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """How one attempt of an execution ended, decoded."""
+
+    number: int
+    outcome: int
+    leased_ms: int
+    # By the worker's clock; 0 where it did not say.
+    started_ms: int
+    ended_ms: int
+    worker: str
+    error_class: str
+    error: str
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "AttemptRow":
+        texts = []
+        at = ATTEMPT.size
+        for _ in range(2):
+            (size,) = _TEXT.unpack_from(value, at)
+            texts.append(value[at + 2 : at + 2 + size].decode())
+            at += 2 + size
+        return cls(*ATTEMPT.unpack_from(value), *texts, value[at:].decode())
+
+    def pack(self) -> bytes:
+        head = ATTEMPT.pack(self.number, self.outcome, self.leased_ms, self.started_ms, self.ended_ms)
+        return head + _packed_text(self.worker) + _packed_text(self.error_class) + self.error.encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from raftsched.model.transitions import (
 )
 from raftsched.v1 import execution_pb2
 
-# The diagram of the source document, with CANCELLED, RELEASE and REVOKE.
+# The diagram of the source document, with CANCELLED, RELEASE, REVOKE and SNOOZED.
 DIAGRAM = {
     ("PENDING", "LEASE"): "LEASED",
     ("LEASED", "START"): "RUNNING",
@@ -28,6 +28,10 @@ DIAGRAM = {
     ("RUNNING", "LEASE_LOST"): "PENDING",
     ("FAILED", "RETRY_DUE"): "PENDING",
     ("FAILED", "GIVE_UP"): "DEAD_LETTER",
+    ("PENDING", "GIVE_UP"): "DEAD_LETTER",
+    ("RUNNING", "SNOOZE"): "SNOOZED",
+    ("SNOOZED", "RETRY_DUE"): "PENDING",
+    ("SNOOZED", "CANCEL"): "CANCELLED",
     ("PENDING", "CANCEL"): "CANCELLED",
     ("LEASED", "CANCEL"): "CANCELLED",
     ("FAILED", "CANCEL"): "CANCELLED",

@@ -110,10 +110,10 @@ class Rows:
             started_ms=0,
             ended_ms=0,
         )
-        job, previous, scheduled_for_ms, _cause, *head, _changed_ms, _replayed_as, _error = astuple(row)
+        job, previous, scheduled_for_ms, _cause, *head, _changed_ms, _replayed_as, _first_began_ms, _error = astuple(row)
         value = rows.EXECUTION.pack(job, previous, scheduled_for_ms, *head)
         if error or changed_ms:
-            value += rows.EXECUTION_EXTRA.pack(changed_ms, 0) + error.encode()
+            value += rows.EXECUTION_EXTRA.pack(changed_ms, 0, 0) + error.encode()
         self._put("executions", keys.pack_id(self.executions), value)
         return self.executions
 

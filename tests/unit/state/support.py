@@ -25,6 +25,7 @@ SUCCEEDED = ExecutionState.SUCCEEDED
 FAILED = ExecutionState.FAILED
 DEAD_LETTER = ExecutionState.DEAD_LETTER
 CANCELLED = ExecutionState.CANCELLED
+SNOOZED = ExecutionState.SNOOZED
 
 ALL_SHARDS = range(keys.SHARDS)
 
@@ -285,7 +286,7 @@ class Node:
                 jitter_ms = keys.due_ms_of(key) - jobs[job].scheduled_for_ms
                 assert 0 <= jitter_ms <= self.machine.profile(jobs[job].profile).jitter_ms
         assert waiting == {number for number, job in jobs.items() if job.state == rows.JOB_WAITING}
-        assert retrying == {number for number, row in executions.items() if row.status == FAILED}
+        assert retrying == {number for number, row in executions.items() if row.status in (FAILED, SNOOZED)}
         starved = {keys.unpack_starved(key)[::-1] for key, _ in self.table("starved")}
         assert starved == {(number, job.schedule) for number, job in jobs.items() if job.state == rows.JOB_STARVED}
 

@@ -43,14 +43,16 @@ def test_an_execution_row_reads_back_and_its_slices_are_where_they_say(
 ) -> None:
     value = rows.EXECUTION.pack(job, 2, 3, 4 << 24 | 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15)
     row = rows.ExecutionRow.unpack(value)
-    assert astuple(row) == (job, 2, 3, 4, 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15, 0, 0, "")
+    assert astuple(row) == (job, 2, 3, 4, 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15, 0, 0, 0, "")
     assert value[rows.EXECUTION_JOB] == keys.pack_id(job)
     assert value[rows.EXECUTION_PROFILE] == keys.pack_small_id(profile)
     assert value[rows.EXECUTION_LEASE] == keys.lease(session, token)
     assert value[rows.EXECUTION_TOKEN] == keys.pack_id(token)
     assert value[rows.EXECUTION_STATUS] == status
-    extra = rows.EXECUTION_EXTRA.pack(16, 17) + "größer".encode()
-    assert rows.ExecutionRow.unpack(value + extra) == replace(row, changed_ms=16, replayed_as=17, error="größer")
+    extra = rows.EXECUTION_EXTRA.pack(16, 17, 18) + "größer".encode()
+    assert rows.ExecutionRow.unpack(value + extra) == replace(
+        row, changed_ms=16, replayed_as=17, first_began_ms=18, error="größer"
+    )
 
 
 @given(U64, st.lists(U64, max_size=3), st.lists(U64, max_size=5))
