@@ -41,6 +41,9 @@ _PROFILE_FIELDS = {
     "max_backoff_ms": "retry.max_backoff",
     "multiplier": "retry.multiplier",
     "backoff_jitter": "retry.jitter",
+    "backoff": "retry.backoff",
+    "max_elapsed_ms": "retry.max_elapsed",
+    "non_retryable_errors": "retry.non_retryable_errors",
     "run_timeout_ms": "run_timeout",
     "jitter_ms": "jitter",
     "overlap": "overlap",
@@ -54,11 +57,9 @@ _NOT_YET_SCALARS = (
     "catch_up_limit",
     "concurrency_key",
     "concurrency_limit",
-    "pause_after_failures",
 )
 _NOT_YET_CRON = ("more_expressions", "exclude", "gap", "fold", "start", "end", "calendars")
 _NOT_YET_INTERVAL = ("end",)
-_NOT_YET_RETRY = ("backoff", "max_elapsed", "non_retryable_errors")
 # A run_at in the past was replaced by the clock of the node that took it; nodes' clocks are closer than this.
 _CLOCK_SKEW_MS = limits.MINUTE_MS
 
@@ -205,7 +206,6 @@ class _CommandBuilder:
         new.labels.update(labels)
 
     def _add_profile(self, settings: JobSettings) -> int:
-        _refuse_not_yet(job_pb2.RetryPolicy.FromString(settings.retry or b""), _NOT_YET_RETRY, "retry.")
         # Two ways to say the same, such as no queue and the queue "default", are one profile.
         serialized = profile_bytes(settings)
         index = self._profile_indexes.setdefault(serialized, len(self._profile_indexes))

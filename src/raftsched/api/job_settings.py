@@ -1,5 +1,6 @@
 """The part of a job that many jobs share, checked and turned into the profile that is stored once for all of them."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -118,6 +119,33 @@ def _set_retry(profile: command_pb2.Profile, retry: job_pb2.RetryPolicy) -> None
     profile.multiplier = multiplier
     # Minus zero is another number on the wire.
     profile.backoff_jitter = abs(retry.jitter)
+    if retry.backoff not in job_pb2.Backoff.values():
+        raise InvalidField(
+            f"{retry.backoff} is not a backoff; EXPONENTIAL, FIXED and LINEAR are right", field="retry.backoff"
+        )
+    # EXPONENTIAL is the default, hence 0: one way to say it is enough.
+    profile.backoff = 0 if retry.backoff == job_pb2.BACKOFF_EXPONENTIAL else retry.backoff
+    if retry.HasField("max_elapsed"):
+        profile.max_elapsed_ms = validate.duration_ms(
+            retry.max_elapsed, "retry.max_elapsed", low_ms=1, high_ms=limits.MAX_ELAPSED_MAX_MS
+        )
+    _set_non_retryable(profile, retry.non_retryable_errors)
+
+
+def _set_non_retryable(profile: command_pb2.Profile, names: Sequence[str]) -> None:
+    field = "retry.non_retryable_errors"
+    if len(names) > limits.NON_RETRYABLE_MAX_COUNT:
+        raise InvalidField(
+            f"{len(names)} are too many; at most {limits.NON_RETRYABLE_MAX_COUNT} are right", field=field
+        )
+    for number, name in enumerate(names):
+        if not name:
+            raise InvalidField(
+                f"empty; 1–{limits.ERROR_CLASS_MAX_LENGTH} characters are right", field=f"{field}[{number}]"
+            )
+        validate.check_text(name, limits.ERROR_CLASS_MAX_LENGTH, f"{field}[{number}]")
+    # A set: neither order nor repeats make another profile.
+    profile.non_retryable_errors.extend(sorted(set(names)))
 
 
 def _backoff_ms(backoff: Duration, field: str) -> int:

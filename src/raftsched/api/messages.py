@@ -11,6 +11,8 @@ from raftsched.state.queries import JobRecord
 from raftsched.state.queries_executions import DeadLetterRecord, ExecutionRecord, SkippedRecord
 from raftsched.v1 import execution_pb2, job_pb2
 
+_WAITS_TO_RUN_AGAIN = (ExecutionState.FAILED, ExecutionState.SNOOZED)
+
 
 def timestamp(time_ms: int) -> Timestamp:
     """Of milliseconds since the epoch."""
@@ -53,6 +55,9 @@ def job_message(record: JobRecord) -> job_pb2.Job:
         create_time=timestamp(row.created_ms),
         last_execution_id=row.last_execution,
         cancel_time=optional_timestamp(row.cancelled_ms),
+        pause_after_failures=profile.pause_after_failures,
+        pause_note=record.pause_note,
+        pause_time=optional_timestamp(record.paused_ms),
     )
     if schedule is None:
         job.run_at.CopyFrom(timestamp(row.scheduled_for_ms))
@@ -79,7 +84,7 @@ def execution_message(record: ExecutionRecord) -> execution_pb2.Execution:
         token=row.token,
         worker=record.worker,
         error=row.error,
-        retry_time=optional_timestamp(row.changed_ms) if row.status == ExecutionState.FAILED else None,
+        retry_time=optional_timestamp(row.changed_ms) if row.status in _WAITS_TO_RUN_AGAIN else None,
         replayed_as=row.replayed_as,
     )
 
@@ -110,6 +115,9 @@ def _retry_policy(profile: command_pb2.Profile) -> job_pb2.RetryPolicy:
         max_backoff=duration(profile.max_backoff_ms),
         multiplier=profile.multiplier,
         jitter=profile.backoff_jitter,
+        backoff=cast("job_pb2.Backoff", profile.backoff or job_pb2.BACKOFF_EXPONENTIAL),
+        max_elapsed=optional_duration(profile.max_elapsed_ms),
+        non_retryable_errors=profile.non_retryable_errors,
     )
 
 

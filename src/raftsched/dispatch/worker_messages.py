@@ -4,7 +4,12 @@ from collections.abc import Iterable, Sequence
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ProtocolViolation
-from raftsched.model.limits import ERROR_MAX_BYTES
+from raftsched.model.limits import (
+    BACKOFF_MAX_MS,
+    ERROR_CLASS_MAX_LENGTH,
+    ERROR_CLASSES_MAX_COUNT,
+    ERROR_MAX_BYTES,
+)
 from raftsched.store.keys import pack_ids
 from raftsched.v1 import worker_pb2
 
@@ -41,13 +46,21 @@ def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
 
 
 def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:
-    """As ack_command; error texts are cut to ERROR_MAX_BYTES."""
+    """As ack_command; error texts are cut to ERROR_MAX_BYTES, names of classes and their number to what is kept."""
     _check_items(len(fail.failures), "fail.failures")
     command = command_pb2.Command()
     command.fail.SetInParent()
     for number, failure in enumerate(fail.failures):
         if failure.started_ms < 0 or failure.ended_ms < 0:
             raise ProtocolViolation("must not be negative", field=f"fail.failures[{number}].started_ms/ended_ms")
+        if not 0 <= failure.retry_after_ms <= BACKOFF_MAX_MS:
+            raise ProtocolViolation(
+                f"{failure.retry_after_ms} is not 0–{BACKOFF_MAX_MS}", field=f"fail.failures[{number}].retry_after_ms"
+            )
+        if failure.snooze and (failure.permanent or not failure.retry_after_ms):
+            raise ProtocolViolation(
+                "goes with retry_after_ms, and not with permanent", field=f"fail.failures[{number}].snooze"
+            )
         command.fail.failures.add(
             token=failure.token,
             execution=failure.execution_id,
@@ -55,8 +68,16 @@ def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:
             ended_ms=failure.ended_ms,
             error=failure.error.encode()[:ERROR_MAX_BYTES].decode(errors="ignore"),
             permanent=failure.permanent,
+            error_classes=_error_classes(failure),
+            retry_after_ms=failure.retry_after_ms,
+            snooze=failure.snooze,
         )
     return command, len(fail.failures)
+
+
+def _error_classes(failure: worker_pb2.Failure) -> list[str]:
+    names = [failure.error_class, *failure.error_bases[: ERROR_CLASSES_MAX_COUNT - 1]]
+    return [name[:ERROR_CLASS_MAX_LENGTH] for name in names if name]
 
 
 def started_command(started: worker_pb2.Started) -> tuple[command_pb2.Command, int]:

@@ -308,7 +308,7 @@ class WorkerStream:
     def _log_failures(self, fail: worker_pb2.Fail) -> None:
         for failure in fail.failures:
             execution_log.info(
-                "attempt failed",
+                "attempt put off" if failure.snooze else "attempt failed",
                 extra={
                     "session": self.session,
                     "worker": self.worker,

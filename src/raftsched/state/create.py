@@ -82,6 +82,8 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
         ("max_backoff_ms", 0, limits.BACKOFF_MAX_MS),
         ("run_timeout_ms", 0, limits.RUN_TIMEOUT_MAX_MS),
         ("jitter_ms", 0, limits.JITTER_MAX_MS),
+        ("max_elapsed_ms", 0, limits.MAX_ELAPSED_MAX_MS),
+        ("backoff", 0, job_pb2.BACKOFF_LINEAR),
     ):
         if not low <= getattr(profile, name) <= high:
             raise InvalidField(f"is not from {low} to {high}", field=f"{field}.{name}")
