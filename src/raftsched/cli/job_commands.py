@@ -14,6 +14,7 @@ from raftsched.cli.failures import EXIT_CODES_HELP, failure_of
 from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
 from raftsched.cli.values import DURATION, GIVEN, PAIR, ZONE, parse_moment_ms, wall_clock_ms
 from raftsched.client import (
+    Backoff,
     CatchUpPolicy,
     Execution,
     Job,
@@ -35,6 +36,7 @@ _NOW = datetime(1970, 1, 1, tzinfo=UTC)
 # Policies that the cluster carries out.
 _OVERLAPS = ("skip", "allow")
 _CATCH_UPS = ("latest", "all")
+_BACKOFFS = ("exponential", "fixed", "linear")
 
 
 @click.group("job", epilog=EXIT_CODES_HELP)
@@ -70,9 +72,23 @@ def job() -> None:
 @click.option("--max-backoff", type=DURATION, metavar="DURATION", help="The longest delay.  [default: 1h]")
 @click.option("--backoff-multiplier", type=float, help="Growth from attempt to attempt.  [default: 2]")
 @click.option("--backoff-jitter", type=float, help="Share of the delay that is varied, 0 to 1.  [default: 0]")
+@click.option(
+    "--backoff",
+    type=click.Choice(_BACKOFFS),
+    help="How the delay grows.  [default: exponential]",
+)
+@click.option(
+    "--max-elapsed", type=DURATION, metavar="DURATION", help="No attempt begins so long after the first.  [none]"
+)
+@click.option(
+    "--no-retry-on", multiple=True, metavar="CLASS", help="Class of errors that are not retried; repeat for several."
+)
 @click.option("--run-timeout", type=DURATION, metavar="DURATION", help="An attempt that takes longer fails.  [none]")
 @click.option("--overlap", type=click.Choice(_OVERLAPS), help="When the previous run is not finished.  [default: skip]")
 @click.option("--catch-up", type=click.Choice(_CATCH_UPS), help="Which of several missed ticks run.  [default: latest]")
+@click.option(
+    "--pause-after-failures", type=int, default=0, metavar="N", help="Pause it after N dead letters in a row."
+)
 @click.option(
     "--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating the command with it registers one job."
 )
@@ -185,7 +201,7 @@ def get(connection: Connection, job_id: int | None, name: str | None, namespace:
       raftsched job get --name nightly --json
     """
     with connection.client() as client:
-        found = _find(client, job_id, name, namespace)
+        found = find_job(client, job_id, name, namespace)
     if connection.as_json:
         print_json(found)
     else:
@@ -206,7 +222,7 @@ def cancel(connection: Connection, job_id: int | None, name: str | None, namespa
       raftsched job cancel --name nightly
     """
     with connection.client() as client:
-        cancelled = client.cancel(_find(client, job_id, name, namespace).id if job_id is None else job_id)
+        cancelled = client.cancel(find_job(client, job_id, name, namespace).id if job_id is None else job_id)
     if connection.as_json:
         print_json(cancelled)
     else:
@@ -228,7 +244,7 @@ def history(connection: Connection, job_id: int | None, name: str | None, namesp
       raftsched job history --name nightly --limit 200 --json
     """
     with connection.client() as client:
-        found = _find(client, job_id, name, namespace)
+        found = find_job(client, job_id, name, namespace)
         executions = list(islice(client.executions(found.id, linearizable=True), limit))
         skipped = list(islice(client.skipped(found.id, linearizable=True), limit))
     if connection.as_json:
@@ -278,7 +294,8 @@ def _print_skipped(skipped: list[SkippedOccurrence]) -> None:
     )
 
 
-def _find(client: SyncClient, job_id: int | None, name: str | None, namespace: str) -> Job:
+def find_job(client: SyncClient, job_id: int | None, name: str | None, namespace: str) -> Job:
+    """The job that a command names by its id or by --name. Raises UsageError unless it is one of both."""
     if (job_id is None) == (name is None):
         raise click.UsageError("give either the job's id or --name")
     if name is not None:
@@ -309,8 +326,14 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("max backoff", job.retry.max_backoff),
         ("backoff multiplier", job.retry.multiplier),
         ("backoff jitter", job.retry.jitter or None),
+        ("backoff", job.retry.backoff),
+        ("max elapsed", job.retry.max_elapsed),
+        ("not retried", ", ".join(job.retry.non_retryable_errors) or None),
         ("overlap", job.overlap if job.run_at is None else None),
         ("catch-up", job.catch_up if job.run_at is None else None),
+        ("pause after failures", job.pause_after_failures or None),
+        ("paused", job.pause_time),
+        ("pause note", job.pause_note),
         ("registered", job.create_time),
         ("cancelled", job.cancel_time),
         ("last execution", job.last_execution_id),
@@ -350,6 +373,7 @@ def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         overlap=OverlapPolicy((options["overlap"] or "unspecified").upper()),
         catch_up=CatchUpPolicy((options["catch_up"] or "unspecified").upper()),
         jitter=_delta(options["jitter"]),
+        pause_after_failures=options["pause_after_failures"],
     )
 
 
@@ -360,6 +384,9 @@ def _retry(options: dict[str, Any]) -> RetryPolicy | None:
         "max_backoff": _delta(options["max_backoff"]),
         "multiplier": options["backoff_multiplier"],
         "jitter": options["backoff_jitter"],
+        "backoff": Backoff(options["backoff"].upper()) if options["backoff"] else None,
+        "max_elapsed": _delta(options["max_elapsed"]),
+        "non_retryable_errors": options["no_retry_on"] or None,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     return RetryPolicy(**chosen) if chosen else None

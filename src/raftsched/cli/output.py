@@ -28,6 +28,7 @@ _STATE_STYLES = {
     "LEASED": "cyan",
     "ACTIVE": "cyan",
     "FAILED": "yellow",
+    "SNOOZED": "yellow",
     "DRAINING": "yellow",
     "NO_QUORUM": "red",
     "DIVERGED": "red",

@@ -13,10 +13,12 @@
     app.run()
 """
 
-from raftsched.client.context import Context, ExecutionStopped, PermanentError, StopReason
+from raftsched.client.context import Context, ExecutionStopped, StopReason
 from raftsched.client.errors import (
+    BackfillNotFound,
     ClientClosed,
     DeadlineExceeded,
+    EtagMismatch,
     ExecutionNotFound,
     FieldViolation,
     IdempotencyConflict,
@@ -24,6 +26,7 @@ from raftsched.client.errors import (
     JobFinished,
     JobNotFound,
     JobRunning,
+    JobStateForbids,
     NameTaken,
     NodeDiverged,
     NodeDraining,
@@ -31,6 +34,7 @@ from raftsched.client.errors import (
     NotDeadLetter,
     NotImplementedField,
     OutcomeUnknown,
+    OverlapRefused,
     Overloaded,
     RaftschedError,
     Unavailable,
@@ -38,8 +42,12 @@ from raftsched.client.errors import (
 )
 from raftsched.client.failures import PlainFailure
 from raftsched.client.jobs import Client
+from raftsched.client.outcomes import PermanentError, RetryAfter, Snooze
 from raftsched.client.sync import SyncClient
 from raftsched.client.values import (
+    Attempt,
+    AttemptOutcome,
+    Backoff,
     CatchUpPolicy,
     ClusterStatus,
     DeadLetter,
@@ -61,6 +69,10 @@ from raftsched.client.values import (
 from raftsched.client.worker import Worker, WorkerStats
 
 __all__ = [
+    "Attempt",
+    "AttemptOutcome",
+    "BackfillNotFound",
+    "Backoff",
     "CatchUpPolicy",
     "Client",
     "ClientClosed",
@@ -68,6 +80,7 @@ __all__ = [
     "Context",
     "DeadLetter",
     "DeadlineExceeded",
+    "EtagMismatch",
     "Execution",
     "ExecutionNotFound",
     "ExecutionState",
@@ -81,6 +94,7 @@ __all__ = [
     "JobRunning",
     "JobSpec",
     "JobState",
+    "JobStateForbids",
     "NameTaken",
     "NoQuorum",
     "NodeDiverged",
@@ -92,14 +106,17 @@ __all__ = [
     "NotImplementedField",
     "OutcomeUnknown",
     "OverlapPolicy",
+    "OverlapRefused",
     "Overloaded",
     "PermanentError",
     "PlainFailure",
     "QueueStatus",
     "RaftschedError",
+    "RetryAfter",
     "RetryPolicy",
     "SkipReason",
     "SkippedOccurrence",
+    "Snooze",
     "StopReason",
     "SyncClient",
     "Unavailable",

@@ -23,10 +23,6 @@ class StopReason(StrEnum):
     SHUTDOWN = "SHUTDOWN"
 
 
-class PermanentError(Exception):
-    """Raised by a handler: trying again is useless, the execution goes straight to the dead letters."""
-
-
 class ExecutionStopped(Exception):
     """The worker has stopped this execution; its result would not be accepted."""
 

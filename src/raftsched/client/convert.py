@@ -34,6 +34,7 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
         ("queue", spec.queue),
         ("priority", spec.priority),
         ("tenant", spec.tenant),
+        ("pause_after_failures", spec.pause_after_failures),
     ):
         if value:
             _assign(job, field, value)
@@ -84,6 +85,9 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
             max_backoff=_timedelta(job.retry.max_backoff),
             multiplier=job.retry.multiplier,
             jitter=job.retry.jitter,
+            backoff=_enum(values.Backoff, job_pb2.Backoff.Name, job.retry.backoff, "BACKOFF_"),
+            max_elapsed=_timedelta(job.retry.max_elapsed) if job.retry.HasField("max_elapsed") else None,
+            non_retryable_errors=tuple(job.retry.non_retryable_errors),
         ),
         run_timeout=_timedelta(job.run_timeout) if job.HasField("run_timeout") else None,
         overlap=_enum(values.OverlapPolicy, job_pb2.OverlapPolicy.Name, job.overlap, "OVERLAP_POLICY_"),
@@ -94,6 +98,9 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         last_execution_id=job.last_execution_id or None,
         cancel_time=_optional_time(job, "cancel_time"),
         existed=existed,
+        pause_after_failures=job.pause_after_failures,
+        pause_note=job.pause_note,
+        pause_time=_optional_time(job, "pause_time"),
     )
 
 
@@ -114,6 +121,20 @@ def execution_value(execution: execution_pb2.Execution) -> values.Execution:
         error=execution.error,
         retry_time=_optional_time(execution, "retry_time"),
         replayed_as=execution.replayed_as or None,
+        attempts=tuple(map(_attempt, execution.attempts)),
+    )
+
+
+def _attempt(attempt: execution_pb2.Attempt) -> values.Attempt:
+    return values.Attempt(
+        number=attempt.number,
+        worker=attempt.worker,
+        lease_time=_optional_time(attempt, "lease_time"),
+        start_time=_optional_time(attempt, "start_time"),
+        end_time=_optional_time(attempt, "end_time"),
+        outcome=_enum(values.AttemptOutcome, execution_pb2.AttemptOutcome.Name, attempt.outcome, "ATTEMPT_OUTCOME_"),
+        error=attempt.error,
+        error_class=attempt.error_class,
     )
 
 
@@ -211,6 +232,11 @@ def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
     _set_duration(message.max_backoff, retry.max_backoff, "max_backoff")
     _assign(message, "multiplier", retry.multiplier)
     _assign(message, "jitter", retry.jitter)
+    if retry.backoff is not values.Backoff.UNSPECIFIED:
+        _assign(message, "backoff", f"BACKOFF_{_member(values.Backoff, retry.backoff, 'backoff')}")
+    if retry.max_elapsed is not None:
+        _set_duration(message.max_elapsed, retry.max_elapsed, "max_elapsed")
+    _fill(lambda: message.non_retryable_errors.extend(retry.non_retryable_errors), "non_retryable_errors")
 
 
 def _encode_payload(payload: Any) -> tuple[bytes, str]:

@@ -116,6 +116,30 @@ class JobFinished(RaftschedError):
     default_reason = "JOB_FINISHED"
 
 
+class JobStateForbids(RaftschedError):
+    """The state that the job is in does not allow that."""
+
+    default_reason = "JOB_STATE_FORBIDS"
+
+
+class EtagMismatch(RaftschedError):
+    """The job has changed since it was read."""
+
+    default_reason = "ETAG_MISMATCH"
+
+
+class OverlapRefused(RaftschedError):
+    """The job's overlap policy does not let it run now."""
+
+    default_reason = "OVERLAP_REFUSED"
+
+
+class BackfillNotFound(RaftschedError):
+    """There is no such backfill."""
+
+    default_reason = "BACKFILL_NOT_FOUND"
+
+
 class NotDeadLetter(RaftschedError):
     """The execution is not in the dead letters."""
 
@@ -183,6 +207,10 @@ _BY_REASON: dict[str, type[RaftschedError]] = {
         IdempotencyConflict,
         JobRunning,
         JobFinished,
+        JobStateForbids,
+        EtagMismatch,
+        OverlapRefused,
+        BackfillNotFound,
         NotDeadLetter,
         Overloaded,
         NoQuorum,

@@ -102,6 +102,7 @@ class Client:
         overlap: OverlapPolicy = OverlapPolicy.UNSPECIFIED,
         catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED,
         jitter: timedelta | None = None,
+        pause_after_failures: int = 0,
         request_id: str | None = None,
     ) -> Job:
         """Registers one job; see JobSpec for the arguments. It is on a quorum's disks when this returns.
@@ -129,6 +130,7 @@ class Client:
             overlap=overlap,
             catch_up=catch_up,
             jitter=jitter,
+            pause_after_failures=pause_after_failures,
         )
         return await self.create_spec(spec, request_id=request_id)
 
@@ -206,6 +208,21 @@ class Client:
         """
         request = job_pb2.CancelJobRequest(id=job_id, request_id=_request_id(request_id))
         answer: job_pb2.CancelJobResponse = await self._mutate(lambda stubs: stubs.jobs.CancelJob, request)
+        return convert.job_value(answer.job)
+
+    async def pause(self, job_id: int, note: str = "", *, request_id: str | None = None) -> Job:
+        """Lets nothing of the job fire until it is resumed; what is under way goes on. Harmless when repeated.
+
+        Raises JobStateForbids when nothing of it is to come, JobNotFound.
+        """
+        request = job_pb2.PauseJobRequest(id=job_id, note=note, request_id=_request_id(request_id))
+        answer: job_pb2.PauseJobResponse = await self._mutate(lambda stubs: stubs.jobs.PauseJob, request)
+        return convert.job_value(answer.job)
+
+    async def resume(self, job_id: int, *, request_id: str | None = None) -> Job:
+        """Lets a paused job go on; its catch-up policy says what of the missed occurrences runs. Raises JobNotFound."""
+        request = job_pb2.ResumeJobRequest(id=job_id, request_id=_request_id(request_id))
+        answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
         return convert.job_value(answer.job)
 
     async def get_execution(self, execution_id: int, *, linearizable: bool = False) -> Execution:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from raftsched.client.failures import Report
 from raftsched.client.leases import HeldBlock
 from raftsched.v1 import worker_pb2
 
@@ -54,6 +55,7 @@ class OutboxCounts:
 
     succeeded: int = 0
     failed: int = 0
+    snoozed: int = 0
     confirmed: int = 0
     stale: int = 0
 
@@ -105,17 +107,19 @@ class Outbox:
         elif self.pending >= _FLUSH_AT:
             self.flush()
 
-    def failed(
-        self, block: HeldBlock, execution_id: int, started_ms: int, ended_ms: int, error: str, *, permanent: bool
-    ) -> None:
-        """`error` is at most 4 KiB."""
+    def failed(self, block: HeldBlock, execution_id: int, started_ms: int, ended_ms: int, report: Report) -> None:
+        """The handler failed, or has put the execution off."""
         failure = worker_pb2.Failure(
             token=block.token,
             execution_id=execution_id,
             started_ms=started_ms,
             ended_ms=ended_ms,
-            error=error,
-            permanent=permanent,
+            error=report.error,
+            permanent=report.permanent,
+            error_class=report.classes[0] if report.classes else "",
+            error_bases=report.classes[1:],
+            retry_after_ms=report.retry_after_ms,
+            snooze=report.snooze,
         )
         self._failures.append((block, failure))
         self.pending += 1
@@ -223,7 +227,9 @@ class Outbox:
         message.fail.failures.extend(failure for _, failure in self._failures)
         blocks = [(block, 1) for block, _ in self._failures]
         self._failures.clear()
-        self.counts.failed += len(blocks)
+        snoozed = sum(failure.snooze for failure in message.fail.failures)
+        self.counts.snoozed += snoozed
+        self.counts.failed += len(blocks) - snoozed
         return _Sent(message, blocks, len(blocks))
 
     def _send_new(self, sent: _Sent) -> None:

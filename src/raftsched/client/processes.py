@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from raftsched.client.context import Context, PermanentError
-from raftsched.client.failures import PlainFailure, describe
+from raftsched.client.context import Context
+from raftsched.client.failures import PlainFailure, Report, ReportedFailure, report_of
 from raftsched.client.handlers import check_result
 from raftsched.client.leases import Block
 from raftsched.client.threads import DaemonThreads
@@ -29,10 +29,9 @@ class HandlerProcessEnded(PlainFailure):
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a child answers; no error: the handler returned."""
+    """What a child answers; no report: the handler returned."""
 
-    error: str | None = None
-    permanent: bool = False
+    report: Report | None = None
 
 
 class HandlerProcesses:
@@ -45,7 +44,7 @@ class HandlerProcesses:
         self._busy: dict[Context, _Child] = {}
 
     async def run(self, function: Callable[..., Any], context: Context) -> None:
-        """Runs the handler. Raises PlainFailure with what it raised, or HandlerProcessEnded."""
+        """Runs the handler. Raises ReportedFailure with what it raised, or HandlerProcessEnded."""
         async with self._free:
             # Stopped while it waited for a process.
             context.raise_if_cancelled()
@@ -61,8 +60,8 @@ class HandlerProcesses:
                     self._idle.append(child)
                 else:
                     child.kill()
-        if outcome.error is not None:
-            raise PlainFailure(outcome.error, permanent=outcome.permanent)
+        if outcome.report is not None:
+            raise ReportedFailure(outcome.report)
 
     def kill(self, context: Context) -> None:
         """Ends the process that runs this execution, if one does."""
@@ -145,7 +144,7 @@ def _serve(connection: Connection) -> None:
         except EOFError:
             return
         except Exception as error:  # noqa: BLE001 - such as the import error of the handler's module
-            connection.send(_Outcome(describe(error)))
+            connection.send(_Outcome(report_of(error)))
             continue
         connection.send(_outcome(function, batch, received_ms))
 
@@ -154,10 +153,8 @@ def _outcome(function: Callable[..., Any], batch: bytes, received_ms: int) -> _O
     context = Context(Block(worker_pb2.LeaseBatch.FromString(batch), received_ms=received_ms), 0, received_ms)
     try:
         check_result(function(context, context.payload))
-    except PermanentError as error:
-        return _Outcome(describe(error), permanent=True)
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
-        return _Outcome(describe(error))
+        return _Outcome(report_of(error))
     return _Outcome()
 
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from raftsched.client.context import Context, PermanentError, StopReason, log_fields
-from raftsched.client.failures import PlainFailure, describe
+from raftsched.client.context import Context, StopReason, log_fields
+from raftsched.client.failures import RUN_TIMEOUT_CLASS, PlainFailure, Report, report_of
 from raftsched.client.handlers import Handler, Mode, check_result
 from raftsched.client.leases import HeldBlock, Released
 from raftsched.client.processes import HandlerProcesses
@@ -303,15 +303,18 @@ class RunnerPool:
             # Not the handler's doing: the event loop is being shut down. The session gives the execution back.
             context.mark_stopped(StopReason.SHUTDOWN)
             return
-        permanent = isinstance(error, PermanentError) or (isinstance(error, PlainFailure) and error.permanent)
-        logger.warning(
-            "handler failed: %s: %s",
-            type(error).__name__,
-            error,
-            exc_info=None if isinstance(error, PlainFailure) else error,
-            extra=log_fields(block, index),
-        )
-        block.outbox.failed(block, block.ids[index], context.started_ms, ended_ms, describe(error), permanent=permanent)
+        report = report_of(error)
+        if report.snooze:
+            logger.info("handler put its execution off: %s", report.error, extra=log_fields(block, index))
+        else:
+            logger.warning(
+                "handler failed: %s: %s",
+                type(error).__name__,
+                error,
+                exc_info=None if isinstance(error, PlainFailure) else error,
+                extra=log_fields(block, index),
+            )
+        block.outbox.failed(block, block.ids[index], context.started_ms, ended_ms, report)
 
     def _look(self) -> None:
         """Finds handlers that have run for long: to report them, and to end those whose time is up."""
@@ -340,8 +343,8 @@ class RunnerPool:
         block, index = runner.block, runner.index
         self._stop(runner, context, StopReason.RUN_TIMEOUT)
         # The cluster does the same by its own clock; whichever is first counts.
-        message = f"run timeout of {timeout_ms} ms exceeded"
-        block.outbox.failed(block, block.ids[index], context.started_ms, _wall_ms(), message, permanent=False)
+        report = Report(f"run timeout of {timeout_ms} ms exceeded", classes=(RUN_TIMEOUT_CLASS,))
+        block.outbox.failed(block, block.ids[index], context.started_ms, _wall_ms(), report)
 
 
 def _wall_ms() -> int:

@@ -81,6 +81,8 @@ class SyncClient:
     get_by_name = _blocking(Client.get_by_name)
     list = _iterating(Client.list)
     cancel = _blocking(Client.cancel)
+    pause = _blocking(Client.pause)
+    resume = _blocking(Client.resume)
     get_execution = _blocking(Client.get_execution)
     executions = _iterating(Client.executions)
     skipped = _iterating(Client.skipped)

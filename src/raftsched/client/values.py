@@ -16,6 +16,7 @@ class JobState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     DEAD_LETTER = "DEAD_LETTER"
     CANCELLED = "CANCELLED"
+    PAUSED = "PAUSED"  # nothing fires until it is resumed
 
 
 class ExecutionState(StrEnum):
@@ -29,6 +30,27 @@ class ExecutionState(StrEnum):
     FAILED = "FAILED"  # the last attempt failed and the next one waits for its backoff
     DEAD_LETTER = "DEAD_LETTER"
     CANCELLED = "CANCELLED"
+    SNOOZED = "SNOOZED"  # its handler has put it off; no attempt was used
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended; UNSPECIFIED: it has not."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    LEASE_LOST = "LEASE_LOST"
+    TIMED_OUT = "TIMED_OUT"
+    SNOOZED = "SNOOZED"  # uses no attempt
+
+
+class Backoff(StrEnum):
+    """How the delay grows from attempt to attempt."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    EXPONENTIAL = "EXPONENTIAL"
+    FIXED = "FIXED"
+    LINEAR = "LINEAR"
 
 
 class OverlapPolicy(StrEnum):
@@ -57,6 +79,7 @@ class SkipReason(StrEnum):
     OVERLAP = "OVERLAP"
     CATCH_UP = "CATCH_UP"
     CANCELLED = "CANCELLED"
+    PAUSED = "PAUSED"
 
 
 class NodeHealth(StrEnum):
@@ -80,13 +103,21 @@ class NodeRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When an attempt that failed is tried again; see RetryPolicy in job.proto for the bounds."""
+    """When an attempt that failed is tried again; see RetryPolicy in job.proto for the bounds.
+
+    No attempt begins later than `max_elapsed` after the first one. `non_retryable_errors` are classes of exceptions as
+    workers name them, "module.Class" or "ValueError": what derives from one is not retried either.
+    """
 
     max_attempts: int = 3
     initial_backoff: timedelta = timedelta(seconds=1)
     max_backoff: timedelta = timedelta(hours=1)
     multiplier: float = 2.0
+    # 1.0 is full jitter: any delay up to the computed one.
     jitter: float = 0.0
+    backoff: Backoff = Backoff.EXPONENTIAL
+    max_elapsed: timedelta | None = None
+    non_retryable_errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +148,7 @@ class JobSpec:
     overlap: OverlapPolicy = OverlapPolicy.UNSPECIFIED
     catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED
     jitter: timedelta | None = None
+    pause_after_failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +186,26 @@ class Job:
     cancel_time: datetime | None
     # In the answer to create: the request_id had registered this same job before.
     existed: bool = False
+    # Dead letters in a row after which it is paused; 0: never.
+    pause_after_failures: int = 0
+    # While PAUSED: why, and since when.
+    pause_note: str = ""
+    pause_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One run of an execution, from its lease on."""
+
+    # From 1; a lost lease and a snooze use no attempt, so that the run after them has the same number.
+    number: int
+    worker: str
+    lease_time: datetime | None
+    start_time: datetime | None
+    end_time: datetime | None
+    outcome: AttemptOutcome
+    error: str
+    error_class: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +226,12 @@ class Execution:
     token: int
     worker: str
     error: str
-    # When the next attempt is due, in FAILED.
+    # When it runs again, in FAILED and SNOOZED.
     retry_time: datetime | None
     # The execution that a replay of this dead letter started.
     replayed_as: int | None
+    # The newest ones, oldest first; in the answer of get_execution only.
+    attempts: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ class WorkerStats:
     # Of those, on a quorum's disks; and refused since another lease, a timeout or a cancel was first.
     confirmed: int = 0
     stale: int = 0
+    # Put off by their handlers; reported to the cluster too.
+    snoozed: int = 0
     # Now.
     waiting: int = 0
     running: int = 0
@@ -101,6 +103,7 @@ class Worker:
         return WorkerStats(
             succeeded=counts.succeeded,
             failed=counts.failed,
+            snoozed=counts.snoozed,
             confirmed=counts.confirmed,
             stale=counts.stale,
             waiting=link.pool.unfinished - running,
@@ -118,7 +121,8 @@ class Worker:
           killed when the execution is stopped.
 
         It succeeds by returning. Whatever it raises is a failure, which is retried as the job says; PermanentError
-        is not retried. See Context for what it can know, and note that an execution may run more than once.
+        is not retried, RetryAfter says when, and Snooze is no failure: it runs again later. See Context for what it can
+        know, and note that an execution may run more than once.
         Raises ValueError.
         """
 
