@@ -16,6 +16,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.cron import normalized
 from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
+from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import check_cron, first_interval_tick, initial_ticks
 from raftsched.v1 import job_pb2
 
@@ -48,6 +49,7 @@ _PROFILE_FIELDS = {
     "jitter_ms": "jitter",
     "overlap": "overlap",
     "catch_up": "catch_up",
+    "pause_after_failures": "pause_after_failures",
 }
 # Fields that this version does not carry out yet, hence refuses.
 _NOT_YET_MESSAGES = ("start_deadline", "retention", "catch_up_window", "catch_up_interval")
@@ -249,7 +251,8 @@ class _CommandBuilder:
         if index is None:
             new = self._create.schedules.add(schedule=serialized)
             if schedule.expression:
-                new.ticks_ms.extend(initial_ticks(schedule.expression, schedule.time_zone, self._now_ms))
+                cron = CronSchedule((schedule.expression,), schedule.time_zone)
+                new.ticks_ms.extend(initial_ticks(cron, self._now_ms).ticks_ms)
             index = self._schedule_indexes[serialized] = len(self._create.schedules)
         return index
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from raftsched.api.convert import create_jobs_command, job_difference
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
+from raftsched.api.job_lifecycle import JobLifecycle, found
 from raftsched.api.job_listing import list_page
 from raftsched.api.messages import job_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
@@ -16,18 +17,15 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import (
     IdempotencyConflict,
     InvalidField,
-    JobNotFound,
     JobRunning,
-    OutcomeUnknown,
     RaftschedError,
-    ReadTimeout,
 )
 from raftsched.model.limits import BATCH_MAX_BYTES, BATCH_MAX_JOBS
 from raftsched.state.queries import DEFAULT_NAME, JobFilter, JobRecord, find_job_by_name, get_job
 from raftsched.state.queries_handlers import HandlerNames
 from raftsched.state.results import CancelNeedsWorker, JobsCreated, KeyConflict
 from raftsched.store.environment import View
-from raftsched.v1 import job_pb2, job_pb2_grpc
+from raftsched.v1 import job_pb2
 
 # Requests from this size on are converted on another thread, so that the event loop can send heartbeats meanwhile.
 THREAD_FROM_JOBS = 50
@@ -39,14 +37,13 @@ DROP_TIMEOUT_S = 2.0
 CANCEL_ROUNDS = 4
 
 
-class JobService(job_pb2_grpc.JobServiceServicer):
+class JobService(JobLifecycle):
     """One per server. `wall_ms` tells what "now" means in a request."""
 
     def __init__(self, gate: CoreGate, wall_ms: Callable[[], int]) -> None:
-        self._gate = gate
+        super().__init__(gate)
         self._wall_ms = wall_ms
         self._cancelling: set[asyncio.Task[None]] = set()
-        self._core = gate.core
         self._handlers = HandlerNames()
 
     async def CreateJob(self, request: job_pb2.CreateJobRequest, context: Context) -> job_pb2.CreateJobResponse:
@@ -146,19 +143,6 @@ class JobService(job_pb2_grpc.JobServiceServicer):
         assert isinstance(result, JobsCreated)
         return result
 
-    async def _read_back(self, job_id: int, context: Context) -> job_pb2.Job:
-        """The job after a mutation of it, for the answer."""
-        try:
-            await self._gate.wait_readable(job_pb2.ReadOptions(), context)
-        except ReadTimeout:
-            raise OutcomeUnknown(
-                "It was carried out, but this node could not read the job back in time. Repeat it with the same"
-                " request_id.",
-                job_id=str(job_id),
-            ) from None
-        with self._core.store.read() as view:
-            return job_message(_found(get_job(view, job_id), job_id=str(job_id)))
-
     async def _conflict(
         self, jobs: Sequence[job_pb2.Job], conflict: KeyConflict, context: Context, *, batch: bool
     ) -> IdempotencyConflict:
@@ -196,7 +180,7 @@ class JobService(job_pb2_grpc.JobServiceServicer):
         """Position of the first job that is not as the stored one, and the fields in which it differs."""
         with self._core.store.read() as view:
             for number, (job, job_id) in enumerate(zip(jobs, first_ids, strict=True)):
-                names = job_difference(job_message(_found(get_job(view, job_id), job_id=str(job_id))), job)
+                names = job_difference(job_message(found(get_job(view, job_id), job_id=str(job_id))), job)
                 if names:
                     return number, names
         return None
@@ -227,15 +211,9 @@ class JobService(job_pb2_grpc.JobServiceServicer):
 
 def _look_up(view: View, request: job_pb2.GetJobRequest) -> JobRecord:
     if request.WhichOneof("key") == "id":
-        return _found(get_job(view, request.id), job_id=str(request.id))
+        return found(get_job(view, request.id), job_id=str(request.id))
     namespace = request.name.namespace or DEFAULT_NAME
-    return _found(find_job_by_name(view, namespace, request.name.name), namespace=namespace, name=request.name.name)
-
-
-def _found(record: JobRecord | None, **key: str) -> JobRecord:
-    if record is None:
-        raise JobNotFound(**key)
-    return record
+    return found(find_job_by_name(view, namespace, request.name.name), namespace=namespace, name=request.name.name)
 
 
 def _job_filter(given: job_pb2.JobFilter) -> JobFilter:

@@ -37,6 +37,7 @@ class JobSettings(NamedTuple):
     retry: bytes | None
     run_timeout: bytes | None
     jitter: bytes | None
+    pause_after_failures: int
 
 
 def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
@@ -54,6 +55,7 @@ def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
         job.retry.SerializeToString() if job.HasField("retry") else None,
         job.run_timeout.SerializeToString() if job.HasField("run_timeout") else None,
         job.jitter.SerializeToString() if job.HasField("jitter") else None,
+        job.pause_after_failures,
     )
 
 
@@ -88,6 +90,15 @@ def profile_bytes(settings: JobSettings) -> bytes:
         profile.jitter_ms = validate.duration_ms(
             Duration.FromString(settings.jitter), "jitter", low_ms=0, high_ms=limits.JITTER_MAX_MS
         )
+    if settings.pause_after_failures:
+        if not settings.recurring:
+            raise InvalidField("means nothing for a job that runs once; leave it unset", field="pause_after_failures")
+        if settings.pause_after_failures > limits.PAUSE_AFTER_FAILURES_MAX:
+            raise InvalidField(
+                f"{settings.pause_after_failures} is not 0–{limits.PAUSE_AFTER_FAILURES_MAX:,}",
+                field="pause_after_failures",
+            )
+        profile.pause_after_failures = settings.pause_after_failures
     _set_retry(profile, job_pb2.RetryPolicy.FromString(settings.retry or b""))
     return profile.SerializeToString(deterministic=True)
 

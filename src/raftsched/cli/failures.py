@@ -21,9 +21,9 @@ Exit codes:
   0  done
   1  the cluster answered with another error, or some items could not be taken
   2  wrong usage: an option, or a value that the cluster does not allow
-  3  there is no such job, name, execution or node
-  4  a conflict: name taken, request id used otherwise, job running or finished, not a dead letter, nodes that must
-     change otherwise or later
+  3  there is no such job, name, execution, backfill or node
+  4  a conflict: name taken, request id used otherwise, job running, finished or changed meanwhile, not a dead letter,
+     nodes that must change otherwise or later
   5  no node could be reached, no quorum, or overloaded: try again
 """
 
@@ -36,6 +36,10 @@ _EXIT_CODES: tuple[tuple[type[errors.RaftschedError], int], ...] = (
     (errors.IdempotencyConflict, CONFLICT),
     (errors.JobRunning, CONFLICT),
     (errors.JobFinished, CONFLICT),
+    (errors.JobStateForbids, CONFLICT),
+    (errors.EtagMismatch, CONFLICT),
+    (errors.OverlapRefused, CONFLICT),
+    (errors.BackfillNotFound, NOT_FOUND),
     (errors.NotDeadLetter, CONFLICT),
     (errors.Unavailable, UNAVAILABLE),
 )
@@ -57,6 +61,10 @@ _ADVICE = {
     "IDEMPOTENCY_CONFLICT": "use a new --request-id, or leave it out",
     "JOB_RUNNING": "wait until it has ended (raftsched job history JOB), then cancel again",
     "JOB_FINISHED": "nothing; it will not run again",
+    "JOB_STATE_FORBIDS": "see how it stands with: raftsched job get JOB",
+    "ETAG_MISMATCH": "see what has changed with: raftsched job get JOB, then repeat it with the new --etag",
+    "OVERLAP_REFUSED": "wait until the run under way has ended (raftsched job history JOB), or use --ignore-overlap",
+    "BACKFILL_NOT_FOUND": "see the ids with: raftsched backfill list JOB",
     "NOT_DEAD_LETTER": "see what can be replayed with: raftsched dead-letter list",
     "OVERLOADED": "try again in a moment, with fewer requests at once",
     "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",

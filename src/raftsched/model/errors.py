@@ -143,6 +143,34 @@ class JobFinished(RaftschedError):
     reason = "JOB_FINISHED"
 
 
+class JobStateForbids(RaftschedError):
+    """The state that the job is in does not allow that."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "JOB_STATE_FORBIDS"
+
+
+class EtagMismatch(RaftschedError):
+    """The job has changed since it was read; read it again."""
+
+    code = Code.ABORTED
+    reason = "ETAG_MISMATCH"
+
+
+class OverlapRefused(RaftschedError):
+    """The job's overlap policy does not let it run now."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "OVERLAP_REFUSED"
+
+
+class BackfillNotFound(RaftschedError):
+    """There is no such backfill."""
+
+    code = Code.NOT_FOUND
+    reason = "BACKFILL_NOT_FOUND"
+
+
 class NotDeadLetter(RaftschedError):
     """The execution is not in the dead letters."""
 

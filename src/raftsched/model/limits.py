@@ -37,6 +37,9 @@ RESULT_MAX_BYTES = 64 * 1024
 # Why a job is paused: a sentence or two for whoever finds it so.
 PAUSE_NOTE_MAX_LENGTH = 500
 
+# A job that may fail more often in a row is never paused for it.
+PAUSE_AFTER_FAILURES_MAX = 10_000
+
 # Labels are for filters. A row is read whole to answer a list, so it stays small.
 LABELS_MAX_COUNT = 32
 LABEL_KEY_MAX_LENGTH = 63
@@ -80,6 +83,20 @@ ERROR_CLASSES_MAX_COUNT = 16
 NON_RETRYABLE_MAX_COUNT = 32
 # Who still tries after so long has given up on giving up.
 MAX_ELAPSED_MAX_MS = YEAR_MS
+
+# What waits in an overlap queue; more would be an outage, not a delay.
+OVERLAP_QUEUE_DEFAULT = 100
+OVERLAP_LIMIT_MAX = 1_000
+# A due time that is missed by no more than this is not late: a node may be busy, the clock's own steps are smaller.
+MISSED_AFTER_MS = SECOND_MS
+# With CATCH_UP_POLICY_NONE an occurrence may be so late, unless it was missed in a pause: an election is no outage.
+CATCH_UP_NONE_WINDOW_MS = MINUTE_MS
+# Missed occurrences of one job that run at most, the latest ones: a week of minutes. Tick tables keep as many.
+CATCH_UP_MAX = 10_000
+CATCH_UP_WINDOW_MAX_MS = 10 * YEAR_MS
+CATCH_UP_INTERVAL_MAX_MS = DAY_MS
+# As with run_timeout: a worker that comes a month late is for another occurrence.
+START_DEADLINE_MAX_MS = 30 * DAY_MS
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import deadlines, due, endings
+from raftsched.state import deadlines, due, endings, graph
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.catalog import decode_profile
 from raftsched.state.context import Context
@@ -26,6 +26,7 @@ from raftsched.state.dead_letters import apply_replay_dead_letters
 from raftsched.state.fire import apply_fire
 from raftsched.state.leadership import apply_assign_shards, apply_leader_started, apply_membership
 from raftsched.state.lease import apply_lease
+from raftsched.state.pause import apply_pause_job, apply_resume_job, follow_failures
 from raftsched.state.results import Effects, Rejected, Result
 from raftsched.state.schedules import apply_extend_ticks
 from raftsched.state.sessions import apply_close_session, apply_open_session, apply_renew
@@ -39,6 +40,8 @@ from raftsched.store.environment import DAMAGE, Store
 _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "create_jobs": apply_create_jobs,
     "cancel_job": apply_cancel_job,
+    "pause_job": apply_pause_job,
+    "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,
     "fire": apply_fire,
     "tick": deadlines.apply_tick,
@@ -56,7 +59,10 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "fail": apply_fail,
 }
 # Told of executions that have ended, in this order.
-_END_FOLLOWERS: tuple[Callable[[Context, Sequence[endings.Ended], ExecutionState], None], ...] = ()
+_END_FOLLOWERS: tuple[Callable[[Context, Sequence[endings.Ended], ExecutionState], None], ...] = (
+    follow_failures,
+    graph.follow,
+)
 _FATAL = (ImpossibleState, StoreCorrupt)
 # What a row that is not what it should be raises when it is read: by damage, or by a fault of this program.
 _UNREADABLE = (struct.error, UnicodeDecodeError, DecodeError, LookupError)
@@ -130,6 +136,8 @@ class Machine:
             # Larger than that of any earlier command, and its own: a session may get several blocks in one entry.
             context.token = index << TOKEN_POSITION_BITS | position
             self._apply_command(command, effects)
+        if not context.graph.is_empty:
+            self._advance_graphs()
         writer = context.writer
         state = context.state
         state.applied_index, state.applied_term, state.now_ms = index, term, context.now_ms
@@ -182,6 +190,14 @@ class Machine:
             result = Rejected(error)
         if context.is_own:
             effects.results.append((command.request, result))
+
+    def _advance_graphs(self) -> None:
+        try:
+            graph.advance(self._context)
+        except DAMAGE as error:
+            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error} in a graph") from error
+        except _UNREADABLE as error:
+            raise ImpossibleState(f"a graph met a row in {self._store.path} that cannot be read: {error!r}") from error
 
     def commit(self) -> None:
         """Writes everything applied since the last commit to disk, with its index and digest, in one transaction."""

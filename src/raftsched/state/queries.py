@@ -51,6 +51,9 @@ class JobRecord:
     profile: command_pb2.Profile
     schedule: command_pb2.Schedule | None
     payload: bytes
+    # While it is paused.
+    paused_ms: int = 0
+    pause_note: str = ""
 
     @property
     def waits(self) -> bool:
@@ -123,6 +126,8 @@ def derived_state(view: View, row: bytes) -> int:
     stored = row[rows.JOB_STATE]
     if stored == rows.JOB_CANCELLED:
         return job_pb2.JOB_STATE_CANCELLED
+    if stored == rows.JOB_PAUSED:
+        return job_pb2.JOB_STATE_PAUSED
     if stored != rows.JOB_FIRED:
         return job_pb2.JOB_STATE_SCHEDULED
     execution = view.get(view.tables.executions, row[rows.JOB_LAST_EXECUTION])
@@ -158,7 +163,16 @@ def _record(view: View, job: int, value: bytes) -> JobRecord:
     if payload is None:
         raise StoreCorrupt(f"the payload of job {job} is missing")
     profile = get_profile(view, value[rows.JOB_PROFILE])
-    return JobRecord(job, row, derived_state(view, value), profile, schedule, payload)
+    paused_ms, note = _pause(view, job) if row.state == rows.JOB_PAUSED else (0, "")
+    return JobRecord(job, row, derived_state(view, value), profile, schedule, payload, paused_ms, note)
+
+
+def _pause(view: View, job: int) -> tuple[int, str]:
+    """Since when a job is paused, and why."""
+    value = view.get(view.tables.extras, keys.extra(keys.pack_id(job), keys.EXTRA_PAUSE))
+    if value is None:
+        raise StoreCorrupt(f"job {job} is paused but nothing says since when")
+    return rows.PAUSE.unpack_from(value)[0], value[rows.PAUSE.size :].decode()
 
 
 def _profile_row(view: View, profile: bytes) -> bytes:
@@ -199,7 +213,7 @@ class _ProfileMatch:
 
     def _look(self, profile: bytes) -> bool:
         row = _profile_row(self._view, profile)
-        namespace, queue, _ = rows.PROFILE.unpack_from(row)
+        namespace, queue, *_ = rows.PROFILE.unpack_from(row)
         if self._namespace is not None and namespace != self._namespace:
             return False
         if self._queue is not None and queue != self._queue:

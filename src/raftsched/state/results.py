@@ -39,6 +39,13 @@ class JobCancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class JobChanged:
+    """The job is as the command wants it, now or since an earlier request."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelNeedsWorker:
     """The job's execution is LEASED: only its worker knows whether it has begun."""
 
@@ -116,6 +123,7 @@ Result = (
     | JobsCreated
     | KeyConflict
     | JobCancelled
+    | JobChanged
     | CancelNeedsWorker
     | Replayed
     | Fired

@@ -82,8 +82,10 @@ def _stamp_jobs(context: Context, schedule: Schedule, starved: list[bytes]) -> N
         for key, row in jobs:
             job = keys.unpack_id(key[4:])
             jitter_ms = job_jitter_ms(job, context.catalog.profile(row[rows.JOB_PROFILE]).jitter_ms)
-            due_keys.append(keys.due(job, next_ms + jitter_ms))
-            job_values.append(_WAITING + row[1:9] + following + row[17:])
+            is_paused = row[rows.JOB_STATE] == rows.JOB_PAUSED
+            if not is_paused:
+                due_keys.append(keys.due(job, next_ms + jitter_ms))
+            job_values.append((row[:1] if is_paused else _WAITING) + row[1:9] + following + row[17:])
             job_keys.append(key[4:])
             gone.append(key)
     if gone:

@@ -19,7 +19,7 @@ _ID = struct.Struct(">Q")
 _SMALL_ID = struct.Struct(">I")
 _SHARD = struct.Struct(">H")
 _DUE = struct.Struct(">HQQQ")
-_LANE = struct.Struct(">IBI")
+_LANE = struct.Struct(">IBIIII")
 _TICK = struct.Struct(">IQ")
 _STARVED = struct.Struct(">IQ")
 _PAIR = struct.Struct(">QQ")
@@ -110,23 +110,42 @@ def due_ms_of(key: bytes) -> int:
     return int(_ID.unpack(key[DUE_MS])[0])
 
 
-# ready: (queue u32, 255 - priority u8, tenant u32, first execution u64) -> count u32. The first nine bytes are a lane.
-LANE_BYTES = 9
+# ready: (lane, first execution u64) -> count u32. A lane is (queue u32, 255 - priority u8, tenant u32, handler u32,
+# concurrency key u32, concurrency limit u32): executions of one lane are within the same limits. Handlers, concurrency
+# keys and the rest are interned; 0: no concurrency key.
+QUEUE_BYTES = 4
+# Queue and priority.
 LEVEL_BYTES = 5
-RUN_FIRST = slice(9, 17)
+# Queue, priority and tenant.
+SHARE_BYTES = 9
+LANE_BYTES = 21
+RUN_FIRST = slice(21, 29)
 
 
-def lane(queue: int, priority: int, tenant: int) -> bytes:
-    """Prefix of the ready runs that share queue, priority and tenant."""
-    return _LANE.pack(queue, 255 - priority, tenant)
+def lane(
+    queue: int, priority: int, tenant: int, handler: int = 0, concurrency_key: int = 0, concurrency_limit: int = 0
+) -> bytes:
+    """Prefix of the ready runs that share all of these."""
+    return _LANE.pack(queue, 255 - priority, tenant, handler, concurrency_key, concurrency_limit)
 
 
 def lane_queue(key: bytes) -> int:
-    return int(_SMALL_ID.unpack(key[:4])[0])
+    return int(_SMALL_ID.unpack(key[:QUEUE_BYTES])[0])
 
 
 def lane_tenant(key: bytes) -> int:
-    return int(_SMALL_ID.unpack(key[LEVEL_BYTES:LANE_BYTES])[0])
+    return int(_SMALL_ID.unpack(key[LEVEL_BYTES:SHARE_BYTES])[0])
+
+
+def lane_limited(key: bytes) -> tuple[int, int, int]:
+    """(handler, concurrency key, concurrency limit)."""
+    _, _, _, handler, concurrency_key, concurrency_limit = _LANE.unpack(key[:LANE_BYTES])
+    return handler, concurrency_key, concurrency_limit
+
+
+# limits: (raftsched.v1.LimitScope u8, name utf-8) -> rows.LimitRow
+def limit(scope: int, name: str) -> bytes:
+    return bytes((scope,)) + name.encode()
 
 
 # leases: (session u64, token u64); the same 16 bytes stand in the execution row (rows.EXECUTION_LEASE).
@@ -153,8 +172,11 @@ def skipped(job: int, scheduled_for_ms: int) -> bytes:
 # deadlines: (kind u8, time u64, a u64, b u64)
 # SESSION_EXPIRY: (expiry_ms, session, 0) -> empty.
 # RUN_TIMEOUT: (leased_ms + run_timeout_ms, session, token) -> run_timeout_ms u64; for all of the block that have it.
+# START_DEADLINE: (scheduled_for_ms + start_deadline_ms, execution, 0), or (that, job, its place in the overlap queue)
+# -> empty.
 SESSION_EXPIRY = 1
 RUN_TIMEOUT = 2
+START_DEADLINE = 3
 
 
 def deadline(kind: int, time_ms: int, a: int, b: int = 0) -> bytes:
@@ -203,6 +225,9 @@ def unpack_dead_letter(key: bytes) -> tuple[int, int, int]:
 NAMESPACE = 1
 QUEUE = 2
 TENANT = 3
+HANDLER = 4
+# A namespace, a zero byte and the key.
+CONCURRENCY_KEY = 5
 MAX_INTERNED_BYTES = MAX_KEY_BYTES - 1
 
 
@@ -311,6 +336,8 @@ META_SHARD_OWNERS = b"shard_owners"
 META_CANCELLING = b"cancelling"
 # With a job's id: its unfinished executions stand in `unfinished` though its profile does not ask for it.
 META_TRACKED = b"tracked"
+# With the id of a schedule and a job's: the job is paused or catches up, and may need ticks that are long over.
+META_KEEP_TICKS = b"keep_ticks"
 META_STAMPING = b"stamping"
 META_MEMBERSHIP = b"membership"
 
@@ -320,9 +347,14 @@ def meta_stamping(schedule: int) -> bytes:
     return META_STAMPING + _SMALL_ID.pack(schedule)
 
 
-def meta_turn(level: bytes) -> bytes:
-    """The tenant (u32) served last at a level, the first five bytes of a lane."""
-    return b"turn" + level
+def meta_turn(prefix: bytes) -> bytes:
+    """What was served last of the lanes that begin with this prefix, see rows.py."""
+    return b"turn" + prefix
+
+
+def meta_interned(kind: int) -> bytes:
+    """The newest id (u32) given to a HANDLER or CONCURRENCY_KEY."""
+    return b"interned" + bytes((kind,))
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

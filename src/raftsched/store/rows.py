@@ -58,6 +58,7 @@ DUE_RETRY = b"\x03"
 EXECUTION = struct.Struct(">QQQIIQHHHQQQBQQ")
 EXECUTION_BYTES = EXECUTION.size
 EXECUTION_JOB = slice(0, 8)
+EXECUTION_SCHEDULED_FOR = slice(16, 24)
 EXECUTION_CAUSE = 24
 EXECUTION_PAYLOAD_BYTES = slice(25, 28)
 EXECUTION_PROFILE = slice(28, 32)
@@ -70,8 +71,20 @@ EXECUTION_EXTRA = struct.Struct(">QQQ")
 #   ended_ms u64, then worker and error's class, each: u16 length, utf-8; then error utf-8
 ATTEMPT = struct.Struct(">HBQQQ")
 
-# leases: (session, token) -> leased_ms u64, n u16, n × run_timeout_ms u64 (each with a deadline row), execution ids u64
-LEASE_HEAD = struct.Struct(">QH")
+# leases: (session, token) -> leased_ms u64, n u16, m u16, n × run_timeout_ms u64 (each with a deadline row),
+#   m × (profile u32, how many of the executions have it u32), execution ids u64
+LEASE_HEAD = struct.Struct(">QHH")
+
+# limits: concurrency u32 | rate u64 (executions in 1,000 s) | burst u32 | weight u32
+#   | level u64 (what the bucket held at_ms, in millionths of an execution) | at_ms u64 | interned id of the name u32
+LIMIT = struct.Struct(">IQIIQQI")
+
+# meta: turns, see keys.meta_turn
+#   of a queue: executions leased since one of a lower priority was u8, the level served then (last byte of its prefix) u8
+#   of a level: tenant served last u32, executions of its turn that it has had u32 (0: its turn is over)
+#   of a tenant at a level: the rest of the lane served last, 12 bytes; while it has one lane only, nothing is written
+QUEUE_TURN = struct.Struct(">BB")
+LEVEL_TURN = struct.Struct(">4sI")
 
 # sessions: session -> open u8, expiry_ms u64, ttl_ms u64, opened_ms u64, ended_ms u64,
 #   then worker and queues, each: u16 length, utf-8
@@ -93,8 +106,9 @@ SKIPPED = struct.Struct(">BQQ")
 WAITING = struct.Struct(">QBI")
 PAUSE = struct.Struct(">QQ")
 
-# profiles: profile -> namespace u32, queue u32, tenant u32 (interned), serialized internal.v1.Profile
-PROFILE = struct.Struct(">III")
+# profiles: profile -> namespace u32, queue u32, tenant u32, handler u32, concurrency key u32 (interned; 0: no key),
+#   serialized internal.v1.Profile
+PROFILE = struct.Struct(">IIIII")
 
 # schedules: schedule -> jobs that are not cancelled u64, serialized internal.v1.Schedule
 SCHEDULE = struct.Struct(">Q")
@@ -311,17 +325,43 @@ class LeaseRow:
     leased_ms: int
     run_timeouts_ms: tuple[int, ...]
     executions: bytes
+    # (profile, how many of the executions have it); every profile once.
+    profiles: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def unpack(cls, value: bytes) -> "LeaseRow":
-        leased_ms, count = LEASE_HEAD.unpack_from(value)
-        start = LEASE_HEAD.size + 8 * count
-        return cls(leased_ms, struct.unpack_from(f">{count}Q", value, LEASE_HEAD.size), value[start:])
+        leased_ms, timeouts, profiles = LEASE_HEAD.unpack_from(value)
+        numbers = struct.unpack_from(f">{timeouts}Q{2 * profiles}I", value, LEASE_HEAD.size)
+        start = LEASE_HEAD.size + 8 * timeouts + 8 * profiles
+        tallies = numbers[timeouts:]
+        return cls(leased_ms, numbers[:timeouts], value[start:], tuple(zip(tallies[::2], tallies[1::2], strict=True)))
 
     def pack(self) -> bytes:
-        count = len(self.run_timeouts_ms)
-        return (
-            LEASE_HEAD.pack(self.leased_ms, count) + struct.pack(f">{count}Q", *self.run_timeouts_ms) + self.executions
+        timeouts, tallies = self.run_timeouts_ms, [number for tally in self.profiles for number in tally]
+        head = LEASE_HEAD.pack(self.leased_ms, len(timeouts), len(self.profiles))
+        return head + struct.pack(f">{len(timeouts)}Q{len(tallies)}I", *timeouts, *tallies) + self.executions
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """A limit, decoded. 0 for concurrency, rate and burst: none."""
+
+    concurrency: int
+    rate: int
+    burst: int
+    weight: int
+    level: int
+    at_ms: int
+    # Of the queue, tenant or handler.
+    id: int
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "LimitRow":
+        return cls(*LIMIT.unpack(value))
+
+    def pack(self) -> bytes:
+        return LIMIT.pack(
+            self.concurrency, self.rate, self.burst, self.weight, self.level, self.at_ms, self.id
         )
 
 

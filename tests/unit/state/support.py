@@ -288,6 +288,8 @@ class Node:
         assert waiting == {number for number, job in jobs.items() if job.state == rows.JOB_WAITING}
         assert retrying == {number for number, row in executions.items() if row.status in (FAILED, SNOOZED)}
         starved = {keys.unpack_starved(key)[::-1] for key, _ in self.table("starved")}
+        # A paused job may stand there too, until its schedule has more ticks.
+        starved -= {(number, job.schedule) for number, job in jobs.items() if job.state == rows.JOB_PAUSED}
         assert starved == {(number, job.schedule) for number, job in jobs.items() if job.state == rows.JOB_STARVED}
 
     def _check_ready(self, executions: dict[int, rows.ExecutionRow]) -> None:

@@ -1,0 +1,64 @@
+"""The calls of JobService that change a job which is registered already."""
+
+from raftsched.api.core_gate import CoreGate
+from raftsched.api.grpc_types import Context
+from raftsched.api.messages import job_message
+from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.api.validate import check_id, check_request_id, check_text
+from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
+from raftsched.model.errors import JobNotFound, OutcomeUnknown, ReadTimeout
+from raftsched.state.queries import JobRecord, get_job
+from raftsched.v1 import job_pb2, job_pb2_grpc
+
+Mutation = job_pb2.PauseJobRequest | job_pb2.ResumeJobRequest
+
+
+class JobLifecycle(job_pb2_grpc.JobServiceServicer):
+    """The part of JobService that this file is about."""
+
+    def __init__(self, gate: CoreGate) -> None:
+        self._gate = gate
+        self._core = gate.core
+
+    async def PauseJob(self, request: job_pb2.PauseJobRequest, context: Context) -> job_pb2.PauseJobResponse:
+        _check(request)
+        check_text(request.note, limits.PAUSE_NOTE_MAX_LENGTH, "note")
+        pause = command_pb2.PauseJob(job=request.id, note=request.note)
+        await self._gate.submit(command_pb2.Command(pause_job=pause), context)
+        index = self._gate.answered_index
+        return job_pb2.PauseJobResponse(job=await self._read_back(request.id, context), index=index)
+
+    async def ResumeJob(self, request: job_pb2.ResumeJobRequest, context: Context) -> job_pb2.ResumeJobResponse:
+        _check(request)
+        resume = command_pb2.ResumeJob(job=request.id)
+        await self._gate.submit(command_pb2.Command(resume_job=resume), context)
+        index = self._gate.answered_index
+        return job_pb2.ResumeJobResponse(job=await self._read_back(request.id, context), index=index)
+
+    async def _read_back(self, job_id: int, context: Context) -> job_pb2.Job:
+        """The job after a mutation of it, for the answer."""
+        try:
+            await self._gate.wait_readable(job_pb2.ReadOptions(), context)
+        except ReadTimeout:
+            raise OutcomeUnknown(
+                "It was carried out, but this node could not read the job back in time. Repeat it with the same"
+                " request_id.",
+                job_id=str(job_id),
+            ) from None
+        with self._core.store.read() as view:
+            return job_message(found(get_job(view, job_id), job_id=str(job_id)))
+
+
+def found(record: JobRecord | None, **key: str) -> JobRecord:
+    """Raises JobNotFound with that key."""
+    if record is None:
+        raise JobNotFound(**key)
+    return record
+
+
+def _check(request: Mutation) -> None:
+    refuse_unknown_fields(request)
+    check_id(request.id)
+    if request.HasField("request_id"):
+        check_request_id(request.request_id)
