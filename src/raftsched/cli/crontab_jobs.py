@@ -11,6 +11,7 @@ from raftsched.cli.crontab_file import Crontab, Entry, Remark
 from raftsched.cli.shell_handler import SHELL_HANDLER
 from raftsched.client import JobSpec, OverlapPolicy, RetryPolicy
 from raftsched.model.errors import RaftschedError
+from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import check_cron, ticks_after
 
 # Jobs that came from a crontab carry the file under this label.
@@ -89,7 +90,7 @@ def request_id(job: PlannedJob, previous_job_id: int) -> str:
 
 def next_runs(job: PlannedJob, now_ms: int, count: int) -> list[datetime]:
     """Its next times, by the same rules as the cluster's."""
-    ticks_ms = ticks_after(job.entry.expression, job.time_zone, now_ms, count=count)
+    ticks_ms = ticks_after(CronSchedule((job.entry.expression,), job.time_zone), now_ms, count=count)
     return [datetime.fromtimestamp(tick_ms / 1000, UTC) for tick_ms in ticks_ms]
 
 

@@ -11,6 +11,7 @@ from raftsched.cli.output import print_json, print_table
 from raftsched.cli.values import GIVEN, ZONE, parse_moment_ms, wall_clock_ms
 from raftsched.model.cron import parse_cron
 from raftsched.model.errors import RaftschedError
+from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import ticks_after
 from raftsched.model.zones import zone as zone_of
 
@@ -53,7 +54,7 @@ def next_ticks(expression: str, time_zone: ZoneInfo, after: str, count: int, as_
             after_ms = parse_moment_ms(after, time_zone, wall_clock_ms())
             ticks = [
                 _described(tick_ms, expression, time_zone)
-                for tick_ms in ticks_after(expression, time_zone.key, after_ms, count=count)
+                for tick_ms in ticks_after(CronSchedule((expression,), time_zone.key), after_ms, count=count)
             ]
         except RaftschedError as error:
             raise Failure(error.message, exit_code=USAGE, reason=error.reason, field=error.field) from None

@@ -10,6 +10,7 @@ from typing import Protocol
 from raftsched.dispatch.ports import Clock, MachineViews, Submit
 from raftsched.dispatch.shards import assign_shards, worth_moving
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import more_ticks
 from raftsched.state.results import Result
 
@@ -125,7 +126,7 @@ class LeaderDuties:
 
     def _extend(self, need: ScheduleNeed, now_ms: int) -> None:
         schedule_id = need.schedule_id
-        ticks_ms = more_ticks(need.expression, need.time_zone, need.last_tick_ms, now_ms)
+        ticks_ms = more_ticks(CronSchedule((need.expression,), need.time_zone), need.last_tick_ms, now_ms).ticks_ms
         if not ticks_ms:
             self._exhausted.add(schedule_id)
             return

@@ -4,6 +4,7 @@ Five fields (minute, hour, day of month, month, day of week) or six, with second
 names (months and days of the week), ranges and steps. Days of the month also know `L` (the last), `15W` (the weekday
 nearest to the 15th) and `LW`; days of the week `5L` or `L5` (the month's last Friday) and `5#2` (its second). The
 nicknames @hourly, @daily (@midnight), @weekly, @monthly and @yearly (@annually) stand for what crontab(5) says.
+What else callers may write, `H` and `@every`, is replaced before (cron_input.py).
 
 When a day field begins with `*`, a day must match both day fields, else either one: Vixie cron's rule.
 """
@@ -11,12 +12,12 @@ When a day field begins with `*`, a day must match both day fields, else either 
 import re
 from bisect import bisect_left
 from calendar import monthrange
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
 
-from raftsched.model.errors import InvalidField, NotImplementedField
+from raftsched.model.errors import InvalidField
 from raftsched.model.limits import CRON_MAX_LENGTH
 
 DAY_S = 86_400
@@ -36,7 +37,7 @@ _NICKNAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class CronField:
     """One field of an expression, and the numbers that are right in it."""
 
     title: str
@@ -58,13 +59,15 @@ _MONTH_NAMES = {
 }
 _WEEKDAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 
-_SECOND = _Field("second", 0, 59)
-_MINUTE = _Field("minute", 0, 59)
-_HOUR = _Field("hour", 0, 23)
-_DAY = _Field("day of month", 1, 31)
-_MONTH = _Field("month", 1, 12, _MONTH_NAMES)
+_SECOND = CronField("second", 0, 59)
+_MINUTE = CronField("minute", 0, 59)
+_HOUR = CronField("hour", 0, 23)
+_DAY = CronField("day of month", 1, 31)
+_MONTH = CronField("month", 1, 12, _MONTH_NAMES)
 # 0 and 7 are both Sunday.
-_WEEKDAY = _Field("day of week", 0, 7, _WEEKDAY_NAMES)
+_WEEKDAY = CronField("day of week", 0, 7, _WEEKDAY_NAMES)
+# In the order of an expression with six fields.
+FIELDS = (_SECOND, _MINUTE, _HOUR, _DAY, _MONTH, _WEEKDAY)
 
 _PLAIN_TERM = re.compile(r"(?:([*?])|([0-9]+|[a-z]{3})(?:-([0-9]+|[a-z]{3}))?)(?:/([0-9]+))?")
 _NEAREST_WEEKDAY = re.compile(r"([0-9]+)w|w([0-9]+)")
@@ -95,6 +98,8 @@ class CronExpression:
     both_days: bool
     # Neither minute nor hour begins with `*`; see raftsched.model.schedule for what this means where clocks change.
     fixed_time: bool
+    # It has six fields.
+    has_seconds: bool
     _days_by_shape: dict[tuple[int, int], tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     def days_of_month(self, first_weekday: int, length: int) -> tuple[int, ...]:
@@ -129,10 +134,19 @@ class CronExpression:
                 matching.add(day)
         return matching
 
-    def local_times(self, start_s: int, end_s: int) -> Iterator[int]:
+    def has_day(self, day: int) -> bool:
+        """Whether the day matches; days are counted from 1970-01-01."""
+        date_of_day = date.fromordinal(_EPOCH_ORDINAL + day)
+        if date_of_day.month not in self.months:
+            return False
+        weekday, length = monthrange(date_of_day.year, date_of_day.month)
+        return date_of_day.day in self.days_of_month((weekday + 1) % 7, length)
+
+    def local_times(self, start_s: int, end_s: int, is_closed: Callable[[int], bool] | None = None) -> Iterator[int]:
         """The matching wall-clock times from `start_s` to before `end_s`, ascending.
 
-        All three are seconds since 1970-01-01T00:00 by the wall clock, as if there were no time zones.
+        All three are seconds since 1970-01-01T00:00 by the wall clock, as if there were no time zones. Days that
+        `is_closed` are passed over; it is asked for their number, counted from 1970-01-01.
         """
         first = date.fromordinal(_EPOCH_ORDINAL + start_s // DAY_S)
         year, month = first.year, first.month
@@ -146,7 +160,7 @@ class CronExpression:
                     day_s = month_s + (day - 1) * DAY_S
                     if day_s >= end_s:
                         return
-                    if day_s + DAY_S > start_s:
+                    if day_s + DAY_S > start_s and not (is_closed and is_closed(day_s // DAY_S)):
                         yield from self._times_of_day(day_s, start_s, end_s)
             elif (date(year, month, 1).toordinal() - _EPOCH_ORDINAL) * DAY_S >= end_s:
                 return
@@ -192,7 +206,7 @@ def normalized(expression: str) -> str:
 
 @lru_cache(maxsize=10_000)
 def parse_cron(expression: str) -> CronExpression:
-    """Raises InvalidField or NotImplementedField, field "expression", saying which part is wrong and what is right."""
+    """Raises InvalidField, field "expression", saying which part is wrong and what is right."""
     if len(expression) > CRON_MAX_LENGTH:
         raise _invalid(f"longer than {CRON_MAX_LENGTH} characters")
     text = expression.lower().strip()
@@ -229,6 +243,7 @@ def parse_cron(expression: str) -> CronExpression:
         nth_weekdays=frozenset(weekdays.nth),
         both_days=day_text[0] in "*?" or weekday_text[0] in "*?",
         fixed_time=minute_text[0] != "*" and hour_text[0] != "*",
+        has_seconds=len(parts) == 6,
     )
     if not cron.fires():
         raise _invalid(
@@ -257,7 +272,8 @@ def _invalid(message: str) -> InvalidField:
     return InvalidField(message, field="expression")
 
 
-def _invalid_term(which: _Field, term: str, hint: str) -> InvalidField:
+def invalid_term(which: CronField, term: str, hint: str) -> InvalidField:
+    """The error for one term of a field's list."""
     return _invalid(f"{which.title} `{term}`: {hint}")
 
 
@@ -267,7 +283,7 @@ def _expand_nickname(text: str) -> str:
     if text == "@reboot":
         raise _invalid("@reboot is not a time; a cluster has no boot. Use run_at or a cron expression")
     if text.startswith("@every"):
-        raise NotImplementedField("@every is not carried out here; use the schedule `interval`", field="expression")
+        raise _invalid("@every stands alone: it is an interval, without a time zone or any other expression beside it")
     raise _invalid(f"`{text}` is not a nickname; right are {', '.join(_NICKNAMES)}")
 
 
@@ -279,7 +295,7 @@ def _parse_days(text: str) -> _Days:
         elif term == "lw":
             days.last_weekday = True
         elif nearest := _NEAREST_WEEKDAY.fullmatch(term):
-            days.nearest_weekdays.add(_parse_number(_DAY, term, nearest[1] or nearest[2]))
+            days.nearest_weekdays.add(parse_number(_DAY, term, nearest[1] or nearest[2]))
         else:
             days.numbers.update(_parse_term(_DAY, term))
     return days
@@ -289,36 +305,36 @@ def _parse_weekdays(text: str) -> _Weekdays:
     weekdays = _Weekdays()
     for term in text.split(","):
         if last := _LAST_OF_WEEKDAY.fullmatch(term):
-            weekdays.last.add(_parse_number(_WEEKDAY, term, last[1] or last[2]) % 7)
+            weekdays.last.add(parse_number(_WEEKDAY, term, last[1] or last[2]) % 7)
         elif nth := _NTH_OF_WEEKDAY.fullmatch(term):
             number = int(nth[2])
             if not 1 <= number <= 5:
-                raise _invalid_term(_WEEKDAY, term, "the number after # is 1–5")
-            weekdays.nth.add((_parse_number(_WEEKDAY, term, nth[1]) % 7, number))
+                raise invalid_term(_WEEKDAY, term, "the number after # is 1–5")
+            weekdays.nth.add((parse_number(_WEEKDAY, term, nth[1]) % 7, number))
         else:
             weekdays.numbers.update(number % 7 for number in _parse_term(_WEEKDAY, term))
     return weekdays
 
 
-def _parse_numbers(which: _Field, text: str) -> set[int]:
+def _parse_numbers(which: CronField, text: str) -> set[int]:
     return {number for term in text.split(",") for number in _parse_term(which, term)}
 
 
-def _parse_term(which: _Field, term: str) -> range:
+def _parse_term(which: CronField, term: str) -> range:
     """The numbers of one term of a list: `*`, `*/n`, `a`, `a/n`, `a-b`, `a-b/n`."""
     match = _PLAIN_TERM.fullmatch(term)
     if match is None:
         raise _explain(which, term)
     star, first_text, last_text, step_text = match.groups()
     if star == "?" and (which not in (_DAY, _WEEKDAY) or step_text):
-        raise _invalid_term(which, term, "? may only stand alone as day of month or day of week; write *")
+        raise invalid_term(which, term, "? may only stand alone as day of month or day of week; write *")
     if star:
         # Both ends of a week are Sunday: steps run from 0 to 6.
         first, last = which.low, 6 if which is _WEEKDAY else which.high
     else:
-        first = _parse_number(which, term, first_text)
+        first = parse_number(which, term, first_text)
         if last_text:
-            last = _parse_number(which, term, last_text)
+            last = parse_number(which, term, last_text)
             if which is _WEEKDAY and last_text == "sun" and first > 0:
                 last = 7
         elif step_text:
@@ -326,36 +342,35 @@ def _parse_term(which: _Field, term: str) -> range:
         else:
             last = first
     if last < first:
-        raise _invalid_term(which, term, f"the range ends before it begins; write {first_text}-…,…-{last_text}")
+        raise invalid_term(which, term, f"the range ends before it begins; write {first_text}-…,…-{last_text}")
     step = int(step_text) if step_text else 1
     if not 1 <= step <= which.high - which.low + 1:
-        raise _invalid_term(which, term, f"a step is 1–{which.high - which.low + 1}; for longer ones use `interval`")
+        raise invalid_term(which, term, f"a step is 1–{which.high - which.low + 1}; for longer ones use `interval`")
     return range(first, last + 1, step)
 
 
-def _parse_number(which: _Field, term: str, text: str) -> int:
+def parse_number(which: CronField, term: str, text: str) -> int:
+    """A number or a name of the field. Raises InvalidField, naming the term."""
     if text in which.names:
         return which.names[text]
     if text[0] not in "0123456789" or not which.low <= int(text) <= which.high:
-        raise _invalid_term(which, term, f"{text} is not {which.allowed}")
+        raise invalid_term(which, term, f"{text} is not {which.allowed}")
     return int(text)
 
 
-def _explain(which: _Field, term: str) -> InvalidField | NotImplementedField:
+def _explain(which: CronField, term: str) -> InvalidField:
     """What is wrong with a term that has no known form."""
     hashed = _HASHED_TERM.fullmatch(term)
     if hashed and hashed[1] == "r":
-        return _invalid_term(which, term, "a random time would differ at each look; use `jitter` to spread jobs")
+        return invalid_term(which, term, "a random time would differ at each look; use `jitter` to spread jobs")
     if hashed:
-        return NotImplementedField(
-            f"{which.title} `{term}`: H is not carried out here; use `jitter` to spread jobs", field="expression"
-        )
+        return invalid_term(which, term, "right are H, H/n, H(a-b) and H(a-b)/n, and only in the schedule of a job")
     if which is _WEEKDAY and term == "l":
-        return _invalid_term(which, term, "say which day of the week is meant, such as 5L for the last Friday")
+        return invalid_term(which, term, "say which day of the week is meant, such as 5L for the last Friday")
     if which is not _DAY and "w" in term:
-        return _invalid_term(which, term, "W belongs to the day of month, such as 15W")
+        return invalid_term(which, term, "W belongs to the day of month, such as 15W")
     if which is not _WEEKDAY and "#" in term:
-        return _invalid_term(which, term, "# belongs to the day of week, such as 1#2 for the second Monday")
-    return _invalid_term(
+        return invalid_term(which, term, "# belongs to the day of week, such as 1#2 for the second Monday")
+    return invalid_term(
         which, term, f"not understood; right are *, numbers {which.allowed}, ranges a-b, steps */n, lists"
     )

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib import resources
+from typing import Protocol
 from zoneinfo import ZoneInfo
 
 from raftsched.model.errors import InvalidField
@@ -82,6 +83,32 @@ def spans_of_year(name: str, year: int) -> tuple[Span, ...]:
             seen_s = probe_s
     spans.append(Span(start_s, year_end_s, offset_s, before_s))
     return tuple(spans)
+
+
+class ZoneData(Protocol):
+    """The rules of all zones, as of one release of the tz database."""
+
+    @property
+    def version(self) -> str:
+        """The release, such as "2026a"."""
+        ...
+
+    def spans_of_year(self, name: str, year: int) -> tuple[Span, ...]:
+        """As the function of that name."""
+        ...
+
+
+class _Installed:
+    @property
+    def version(self) -> str:
+        return database_version()
+
+    def spans_of_year(self, name: str, year: int) -> tuple[Span, ...]:
+        return spans_of_year(name, year)
+
+
+# What the `tzdata` package carries.
+TZDATA: ZoneData = _Installed()
 
 
 def year_of(time_s: int) -> int:

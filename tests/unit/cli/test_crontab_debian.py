@@ -12,6 +12,7 @@ from cronsim import CronSim
 
 from raftsched.cli.crontab_file import parse_crontab
 from raftsched.cli.main import main
+from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import ticks_after
 from raftsched.model.zones import zone
 
@@ -92,7 +93,7 @@ def test_each_line_ticks_when_debians_cron_would(name: str, time_zone: str) -> N
         after = datetime.fromisoformat(start).replace(tzinfo=zone(time_zone))
         for line in LINES[name]:
             wanted = [tick.timestamp() * 1000 for tick in islice(CronSim(line[1], after), 20)]
-            assert ticks_after(line[1], time_zone, round(after.timestamp() * 1000), count=20) == wanted
+            assert ticks_after(CronSchedule((line[1],), time_zone), round(after.timestamp() * 1000), count=20) == wanted
 
 
 def dry_run(name: str) -> tuple[dict[str, Any], int]:
