@@ -2,7 +2,7 @@
 
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
-from raftsched.api.messages import dead_letter_message, execution_message, skipped_message
+from raftsched.api.messages import attempt_message, dead_letter_message, execution_message, skipped_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.api.validate import check_id, check_namespace, check_request_id
@@ -12,6 +12,7 @@ from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
 from raftsched.state.queries import DEFAULT_NAME, JobRecord, get_job
 from raftsched.state.queries_executions import (
     DeadLetterPosition,
+    attempts_of,
     get_execution,
     list_dead_letters,
     list_executions,
@@ -40,7 +41,9 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
             record = get_execution(view, request.id)
             if record is None:
                 raise ExecutionNotFound(execution_id=str(request.id))
-            return execution_pb2.GetExecutionResponse(execution=execution_message(record), index=_index(view))
+            execution = execution_message(record)
+            execution.attempts.extend(map(attempt_message, attempts_of(view, record)))
+            return execution_pb2.GetExecutionResponse(execution=execution, index=_index(view))
 
     async def ListExecutions(
         self, request: execution_pb2.ListExecutionsRequest, context: Context

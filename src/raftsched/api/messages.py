@@ -9,6 +9,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.queries import JobRecord
 from raftsched.state.queries_executions import DeadLetterRecord, ExecutionRecord, SkippedRecord
+from raftsched.store import rows
 from raftsched.v1 import execution_pb2, job_pb2
 
 _WAITS_TO_RUN_AGAIN = (ExecutionState.FAILED, ExecutionState.SNOOZED)
@@ -86,6 +87,19 @@ def execution_message(record: ExecutionRecord) -> execution_pb2.Execution:
         error=row.error,
         retry_time=optional_timestamp(row.changed_ms) if row.status in _WAITS_TO_RUN_AGAIN else None,
         replayed_as=row.replayed_as,
+    )
+
+
+def attempt_message(row: rows.AttemptRow) -> execution_pb2.Attempt:
+    return execution_pb2.Attempt(
+        number=row.number,
+        worker=row.worker,
+        lease_time=optional_timestamp(row.leased_ms),
+        start_time=optional_timestamp(row.started_ms),
+        end_time=optional_timestamp(row.ended_ms),
+        outcome=cast("execution_pb2.AttemptOutcome", row.outcome),
+        error=row.error,
+        error_class=row.error_class,
     )
 
 

@@ -12,6 +12,7 @@ from raftsched.cli.crontab_commands import crontab
 from raftsched.cli.dead_letter_commands import dead_letter
 from raftsched.cli.demo_command import demo
 from raftsched.cli.dev_command import dev
+from raftsched.cli.execution_commands import execution
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
 from raftsched.cli.lifecycle_commands import pause, resume
@@ -60,7 +61,7 @@ def main(
     context.obj = Connection(nodes, timeout_ms, as_json, tls)
 
 
-for command in (node, dev, demo, worker, job, schedule, dead_letter, crontab, cluster, repair, restore):
+for command in (node, dev, demo, worker, job, execution, schedule, dead_letter, crontab, cluster, repair, restore):
     main.add_command(command)
 for command in (pause, resume):
     job.add_command(command)

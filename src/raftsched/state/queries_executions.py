@@ -4,9 +4,19 @@ from dataclasses import dataclass
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import StoreCorrupt
+from raftsched.model.transitions import ExecutionState
 from raftsched.state.queries import PAGE_MAX_BYTES, Page, get_profile, interned_id
 from raftsched.store import keys, rows
 from raftsched.store.environment import View
+from raftsched.v1 import execution_pb2
+
+
+# How the newest attempt ended, or that it has not: for states in which it is not written among the attempts.
+_NEWEST_OUTCOME = {
+    int(ExecutionState.SUCCEEDED): execution_pb2.ATTEMPT_OUTCOME_SUCCEEDED,
+    int(ExecutionState.LEASED): execution_pb2.ATTEMPT_OUTCOME_UNSPECIFIED,
+    int(ExecutionState.RUNNING): execution_pb2.ATTEMPT_OUTCOME_UNSPECIFIED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,25 @@ def get_execution(view: View, execution: int) -> ExecutionRecord | None:
     """The execution with this id."""
     value = view.get(view.tables.executions, keys.pack_id(execution))
     return _record(view, execution, value, {}) if value is not None else None
+
+
+def attempts_of(view: View, record: ExecutionRecord) -> list[rows.AttemptRow]:
+    """The newest attempts of an execution, oldest first; the one that is under way or has succeeded is the last."""
+    number, row = keys.pack_id(record.id), record.row
+    found = []
+    cursor = view.cursor(view.tables.attempts)
+    if cursor.set_range(number):
+        for key, value in cursor.iternext():
+            if not key.startswith(number):
+                break
+            found.append(rows.AttemptRow.unpack(value))
+    outcome = _NEWEST_OUTCOME.get(row.status)
+    if outcome is not None:
+        newest = rows.AttemptRow(
+            row.attempt, outcome, row.leased_ms, row.started_ms, row.ended_ms, record.worker, error_class="", error=""
+        )
+        found.append(newest)
+    return found
 
 
 def list_executions(
