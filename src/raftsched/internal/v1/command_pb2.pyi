@@ -33,7 +33,7 @@ class Member(_message.Message):
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., voter: _Optional[bool] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "pause_job", "resume_job", "cancel_execution", "trigger_job", "update_job", "reschedule_job", "delete_job", "create_backfill", "cancel_backfill", "reclaim", "claim_key", "complete_key")
+    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "put_calendar", "delete_calendar", "replace_ticks", "pause_job", "resume_job", "cancel_execution", "trigger_job", "update_job", "reschedule_job", "delete_job", "create_backfill", "cancel_backfill", "reclaim", "claim_key", "complete_key")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CREATE_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,9 @@ class Command(_message.Message):
     STARTED_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     FAIL_FIELD_NUMBER: _ClassVar[int]
+    PUT_CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    DELETE_CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_TICKS_FIELD_NUMBER: _ClassVar[int]
     PAUSE_JOB_FIELD_NUMBER: _ClassVar[int]
     RESUME_JOB_FIELD_NUMBER: _ClassVar[int]
     CANCEL_EXECUTION_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +87,9 @@ class Command(_message.Message):
     started: Started
     ack: Ack
     fail: Fail
+    put_calendar: PutCalendar
+    delete_calendar: DeleteCalendar
+    replace_ticks: ReplaceTicks
     pause_job: PauseJob
     resume_job: ResumeJob
     cancel_execution: CancelExecution
@@ -96,7 +102,7 @@ class Command(_message.Message):
     reclaim: Reclaim
     claim_key: ClaimKey
     complete_key: CompleteKey
-    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., pause_job: _Optional[_Union[PauseJob, _Mapping]] = ..., resume_job: _Optional[_Union[ResumeJob, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., trigger_job: _Optional[_Union[TriggerJob, _Mapping]] = ..., update_job: _Optional[_Union[UpdateJob, _Mapping]] = ..., reschedule_job: _Optional[_Union[RescheduleJob, _Mapping]] = ..., delete_job: _Optional[_Union[DeleteJob, _Mapping]] = ..., create_backfill: _Optional[_Union[CreateBackfill, _Mapping]] = ..., cancel_backfill: _Optional[_Union[CancelBackfill, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
+    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., put_calendar: _Optional[_Union[PutCalendar, _Mapping]] = ..., delete_calendar: _Optional[_Union[DeleteCalendar, _Mapping]] = ..., replace_ticks: _Optional[_Union[ReplaceTicks, _Mapping]] = ..., pause_job: _Optional[_Union[PauseJob, _Mapping]] = ..., resume_job: _Optional[_Union[ResumeJob, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., trigger_job: _Optional[_Union[TriggerJob, _Mapping]] = ..., update_job: _Optional[_Union[UpdateJob, _Mapping]] = ..., reschedule_job: _Optional[_Union[RescheduleJob, _Mapping]] = ..., delete_job: _Optional[_Union[DeleteJob, _Mapping]] = ..., create_backfill: _Optional[_Union[CreateBackfill, _Mapping]] = ..., cancel_backfill: _Optional[_Union[CancelBackfill, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
 
 class Profile(_message.Message):
     __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up", "overlap_limit", "catch_up_window_ms", "catch_up_limit", "catch_up_interval_ms", "max_runs", "start_deadline_ms", "backoff", "max_elapsed_ms", "non_retryable_errors", "retention_age_ms", "retention_executions", "concurrency_key", "concurrency_limit", "pause_after_failures", "dependency_rule")
@@ -197,31 +203,37 @@ class ScheduleCalendar(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., calendar: _Optional[str] = ..., rule: _Optional[int] = ...) -> None: ...
 
 class CreateJobs(_message.Message):
-    __slots__ = ("jobs", "profiles", "schedules", "key_namespace", "key", "fingerprint")
+    __slots__ = ("jobs", "profiles", "schedules", "key_namespace", "key", "fingerprint", "nodes")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     PROFILES_FIELD_NUMBER: _ClassVar[int]
     SCHEDULES_FIELD_NUMBER: _ClassVar[int]
     KEY_NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[NewJob]
     profiles: _containers.RepeatedScalarFieldContainer[bytes]
     schedules: _containers.RepeatedCompositeFieldContainer[NewSchedule]
     key_namespace: str
     key: str
     fingerprint: bytes
-    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., profiles: _Optional[_Iterable[bytes]] = ..., schedules: _Optional[_Iterable[_Union[NewSchedule, _Mapping]]] = ..., key_namespace: _Optional[str] = ..., key: _Optional[str] = ..., fingerprint: _Optional[bytes] = ...) -> None: ...
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[NewJob, _Mapping]]] = ..., profiles: _Optional[_Iterable[bytes]] = ..., schedules: _Optional[_Iterable[_Union[NewSchedule, _Mapping]]] = ..., key_namespace: _Optional[str] = ..., key: _Optional[str] = ..., fingerprint: _Optional[bytes] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NewSchedule(_message.Message):
-    __slots__ = ("schedule", "ticks_ms")
+    __slots__ = ("schedule", "ticks_ms", "final", "rules")
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
     schedule: bytes
     ticks_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, schedule: _Optional[bytes] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    final: bool
+    rules: TickRules
+    def __init__(self, schedule: _Optional[bytes] = ..., ticks_ms: _Optional[_Iterable[int]] = ..., final: _Optional[bool] = ..., rules: _Optional[_Union[TickRules, _Mapping]] = ...) -> None: ...
 
 class NewJob(_message.Message):
-    __slots__ = ("profile", "schedule", "due_ms", "name", "payload", "labels")
+    __slots__ = ("profile", "schedule", "due_ms", "name", "payload", "labels", "upstreams", "upstream_positions")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -235,13 +247,17 @@ class NewJob(_message.Message):
     NAME_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAMS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_POSITIONS_FIELD_NUMBER: _ClassVar[int]
     profile: int
     schedule: int
     due_ms: int
     name: str
     payload: bytes
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, profile: _Optional[int] = ..., schedule: _Optional[int] = ..., due_ms: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    upstreams: bytes
+    upstream_positions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, profile: _Optional[int] = ..., schedule: _Optional[int] = ..., due_ms: _Optional[int] = ..., name: _Optional[str] = ..., payload: _Optional[bytes] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstreams: _Optional[bytes] = ..., upstream_positions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelJob(_message.Message):
     __slots__ = ("job", "dropped_token")
@@ -272,14 +288,60 @@ class Tick(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class ExtendTicks(_message.Message):
-    __slots__ = ("schedule", "after_ms", "ticks_ms")
+    __slots__ = ("schedule", "after_ms", "ticks_ms", "final", "rules")
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
     schedule: int
     after_ms: int
     ticks_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, schedule: _Optional[int] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    final: bool
+    rules: TickRules
+    def __init__(self, schedule: _Optional[int] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ..., final: _Optional[bool] = ..., rules: _Optional[_Union[TickRules, _Mapping]] = ...) -> None: ...
+
+class TickRules(_message.Message):
+    __slots__ = ("time_zone_database", "calendars_version")
+    TIME_ZONE_DATABASE_FIELD_NUMBER: _ClassVar[int]
+    CALENDARS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    time_zone_database: str
+    calendars_version: int
+    def __init__(self, time_zone_database: _Optional[str] = ..., calendars_version: _Optional[int] = ...) -> None: ...
+
+class ReplaceTicks(_message.Message):
+    __slots__ = ("schedule", "replaced", "after_ms", "ticks_ms", "final", "rules")
+    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    schedule: int
+    replaced: TickRules
+    after_ms: int
+    ticks_ms: _containers.RepeatedScalarFieldContainer[int]
+    final: bool
+    rules: TickRules
+    def __init__(self, schedule: _Optional[int] = ..., replaced: _Optional[_Union[TickRules, _Mapping]] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ..., final: _Optional[bool] = ..., rules: _Optional[_Union[TickRules, _Mapping]] = ...) -> None: ...
+
+class PutCalendar(_message.Message):
+    __slots__ = ("calendar", "replaced")
+    CALENDAR_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    calendar: bytes
+    replaced: int
+    def __init__(self, calendar: _Optional[bytes] = ..., replaced: _Optional[int] = ...) -> None: ...
+
+class DeleteCalendar(_message.Message):
+    __slots__ = ("namespace", "name", "replaced")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    replaced: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., replaced: _Optional[int] = ...) -> None: ...
 
 class AssignShards(_message.Message):
     __slots__ = ("owners",)
@@ -376,16 +438,18 @@ class Ack(_message.Message):
     def __init__(self, blocks: _Optional[_Iterable[_Union[CompletedBlock, _Mapping]]] = ...) -> None: ...
 
 class CompletedBlock(_message.Message):
-    __slots__ = ("token", "executions", "started_ms", "ended_ms")
+    __slots__ = ("token", "executions", "started_ms", "ended_ms", "results")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
     STARTED_MS_FIELD_NUMBER: _ClassVar[int]
     ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     token: int
     executions: bytes
     started_ms: bytes
     ended_ms: bytes
-    def __init__(self, token: _Optional[int] = ..., executions: _Optional[bytes] = ..., started_ms: _Optional[bytes] = ..., ended_ms: _Optional[bytes] = ...) -> None: ...
+    results: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, token: _Optional[int] = ..., executions: _Optional[bytes] = ..., started_ms: _Optional[bytes] = ..., ended_ms: _Optional[bytes] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Fail(_message.Message):
     __slots__ = ("failures",)
