@@ -4,7 +4,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, JobFinished, JobNotFound, JobRunning
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import endings, leases, skipped
+from raftsched.state import endings, graph, leases, skipped
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import CANCEL, IS_TERMINAL
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
@@ -47,6 +47,7 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     value = bytes((rows.JOB_CANCELLED,)) + row[1:37] + keys.pack_id(context.now_ms) + row[45:]
     context.writer.put(context.tables.jobs, number, value)
     context.state.jobs_cancelled += 1
+    graph.cancelled(context, number, row[rows.JOB_LAST_EXECUTION])
     return JobCancelled(command.job)
 
 

@@ -51,6 +51,7 @@ class SkipReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SKIP_REASON_START_DEADLINE: _ClassVar[SkipReason]
     SKIP_REASON_CALENDAR: _ClassVar[SkipReason]
     SKIP_REASON_UPDATED: _ClassVar[SkipReason]
+    SKIP_REASON_UPSTREAM: _ClassVar[SkipReason]
 EXECUTION_STATE_UNSPECIFIED: ExecutionState
 EXECUTION_STATE_PENDING: ExecutionState
 EXECUTION_STATE_LEASED: ExecutionState
@@ -80,6 +81,7 @@ SKIP_REASON_PAUSED: SkipReason
 SKIP_REASON_START_DEADLINE: SkipReason
 SKIP_REASON_CALENDAR: SkipReason
 SKIP_REASON_UPDATED: SkipReason
+SKIP_REASON_UPSTREAM: SkipReason
 
 class Execution(_message.Message):
     __slots__ = ("id", "job_id", "scheduled_for", "state", "attempt", "lost_leases", "fire_time", "lease_time", "start_time", "end_time", "token", "worker", "error", "retry_time", "replayed_as", "cause", "attempts", "cancel_requested")

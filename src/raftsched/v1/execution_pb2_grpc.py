@@ -116,7 +116,8 @@ class ExecutionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetResult(self, request, context):
-        """The result that a handler returned with its success.
+        """The result that a handler returned with its success; empty when it returned none. FAILED_PRECONDITION while the
+        execution has not succeeded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
