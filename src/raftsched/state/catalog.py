@@ -6,12 +6,15 @@ from google.protobuf.message import DecodeError
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState
+from raftsched.model.limits import OVERLAP_QUEUE_DEFAULT
 from raftsched.store import keys, rows
 from raftsched.store.writer import Writer
 from raftsched.v1 import job_pb2
 
 # Decoded profiles and schedules kept in memory; when there are more, all are forgotten and read anew.
 CACHE_ENTRIES = 50_000
+# Overlap policies that have to know every unfinished execution of a job.
+_TRACKING = (job_pb2.OVERLAP_POLICY_QUEUE, job_pb2.OVERLAP_POLICY_REPLACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,26 @@ class Profile:
     namespace: int
     queue: int
     tenant: int
+    handler: int
+    # 0: none.
+    concurrency_key: int
     # Prefix of its executions' ready runs.
     lane: bytes
     jitter_ms: int
     run_timeout_ms: int
+    # Whether its jobs wait for others.
+    depends: bool
     skips_overlap: bool
     fires_latest_only: bool
+    # A value of raftsched.v1.OverlapPolicy, and how many may wait, or be unfinished (0: any number).
+    overlap: int
+    overlap_limit: int
+    # Whether its jobs' unfinished executions stand in `unfinished`.
+    tracks_unfinished: bool
+    # 0: none.
+    start_deadline_ms: int
+    # Whether one-offs, and ticks that are not late, fire in batches: no rule asks for a look at each.
+    fires_in_batches: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +53,49 @@ class Schedule:
     """An interned schedule: cron when `every_ms` is 0."""
 
     id: int
-    expression: str
-    time_zone: str
+    message: command_pb2.Schedule
     every_ms: int
+    # Of an interval: no tick at or after it; 0: none.
+    end_ms: int
 
 
 def decode_profile(profile_id: int, value: bytes) -> Profile:
     """From a profiles row. Raises ImpossibleState when it cannot be read."""
-    namespace, queue, tenant = rows.PROFILE.unpack_from(value)
+    namespace, queue, tenant, handler, concurrency_key = rows.PROFILE.unpack_from(value)
     try:
         message = command_pb2.Profile.FromString(value[rows.PROFILE.size :])
     except DecodeError as error:
         raise ImpossibleState(f"profile {profile_id} cannot be read") from error
+    tracks_unfinished = message.overlap in _TRACKING or (
+        message.overlap == job_pb2.OVERLAP_POLICY_ALLOW and message.overlap_limit > 0
+    )
     return Profile(
         id=profile_id,
         message=message,
         namespace=namespace,
         queue=queue,
         tenant=tenant,
-        lane=keys.lane(queue, message.priority, tenant),
+        handler=handler,
+        concurrency_key=concurrency_key,
+        lane=keys.lane(
+            queue,
+            message.priority,
+            tenant,
+            handler,
+            concurrency_key,
+            message.concurrency_limit if concurrency_key else 0,
+        ),
         jitter_ms=message.jitter_ms,
         run_timeout_ms=message.run_timeout_ms,
+        depends=message.dependency_rule != 0,
         skips_overlap=message.overlap == job_pb2.OVERLAP_POLICY_SKIP,
-        fires_latest_only=message.catch_up == job_pb2.CATCH_UP_POLICY_LATEST,
+        fires_latest_only=message.catch_up == job_pb2.CATCH_UP_POLICY_LATEST and not message.catch_up_window_ms,
+        overlap=message.overlap,
+        overlap_limit=message.overlap_limit
+        or (OVERLAP_QUEUE_DEFAULT if message.overlap == job_pb2.OVERLAP_POLICY_QUEUE else 0),
+        tracks_unfinished=tracks_unfinished,
+        start_deadline_ms=message.start_deadline_ms,
+        fires_in_batches=not tracks_unfinished and not message.start_deadline_ms and not message.max_runs,
     )
 
 
@@ -108,7 +145,7 @@ class Catalog:
             if value is None:
                 return None
             message = command_pb2.Schedule.FromString(value[rows.SCHEDULE.size :])
-            schedule = Schedule(keys.unpack_small_id(key), message.expression, message.time_zone, message.every_ms)
+            schedule = Schedule(keys.unpack_small_id(key), message, message.every_ms, message.end_ms)
             self._schedules[key] = schedule
         return schedule
 
@@ -135,13 +172,19 @@ class Catalog:
         known = self._writer.get(self._tables.profile_ids, content)
         if known is not None:
             return self.profile(known)
-        namespace = self._intern(keys.NAMESPACE, message.namespace)
-        queue = self._intern(keys.QUEUE, message.queue)
-        tenant = self._intern(keys.TENANT, message.tenant)
+        namespace = self.intern(keys.NAMESPACE, message.namespace)
+        queue = self.intern(keys.QUEUE, message.queue)
+        tenant = self.intern(keys.TENANT, message.tenant)
+        handler = self.intern(keys.HANDLER, message.handler)
+        concurrency_key = 0
+        if message.concurrency_key:
+            text = f"{message.namespace}\0{message.concurrency_key}"
+            concurrency_key = self.intern(keys.CONCURRENCY_KEY, text)
         self._state.profiles += 1
         key = keys.pack_small_id(self._state.profiles)
         self._writer.put(self._tables.profile_ids, content, key)
-        self._writer.put(self._tables.profiles, key, rows.PROFILE.pack(namespace, queue, tenant) + serialized)
+        names = (namespace, queue, tenant, handler, concurrency_key)
+        self._writer.put(self._tables.profiles, key, rows.PROFILE.pack(*names) + serialized)
         return self.profile(key)
 
     def intern_schedule(self, serialized: bytes) -> tuple[Schedule, bool]:
@@ -156,14 +199,25 @@ class Catalog:
         self._writer.put(self._tables.schedules, key, rows.SCHEDULE.pack(0) + serialized)
         return self.schedule(key), True
 
-    def _intern(self, kind: int, text: str) -> int:
+    def intern(self, kind: int, text: str) -> int:
+        """The number of a namespace, queue, tenant, handler or concurrency key, from 1; a new one if need be."""
         key = keys.interned(kind, text)
         known = self._writer.get(self._tables.interned, key)
         if known is not None:
             return keys.unpack_small_id(known)
-        counter = {keys.NAMESPACE: "namespaces", keys.QUEUE: "queues", keys.TENANT: "tenants"}[kind]
-        number: int = getattr(self._state, counter) + 1
-        setattr(self._state, counter, number)
+        number = self._next(kind)
         self._writer.put(self._tables.interned, key, keys.pack_small_id(number))
         self._writer.put(self._tables.interned, keys.interned_text(kind, number), text.encode())
+        return number
+
+    def _next(self, kind: int) -> int:
+        counter = {keys.NAMESPACE: "namespaces", keys.QUEUE: "queues", keys.TENANT: "tenants"}.get(kind)
+        if counter is not None:
+            number: int = getattr(self._state, counter) + 1
+            setattr(self._state, counter, number)
+            return number
+        key = keys.meta_interned(kind)
+        value = self._writer.get(self._tables.meta, key)
+        number = (keys.unpack_small_id(value) if value is not None else 0) + 1
+        self._writer.put(self._tables.meta, key, keys.pack_small_id(number))
         return number

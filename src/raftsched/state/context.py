@@ -8,6 +8,8 @@ from typing import TypeVar
 from raftsched.model.errors import InvalidField
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.catalog import Catalog
+from raftsched.state.graph_work import GraphWork
+from raftsched.state.limits import Limits
 from raftsched.state.ready import ReadyLanes
 from raftsched.state.results import Effects
 from raftsched.state.ticks import TickTables
@@ -29,10 +31,14 @@ class Context:
         self.state = rows.StateRow.unpack(value) if value is not None else rows.StateRow()
         self.catalog = Catalog(self.writer, self.state)
         self.ready = ReadyLanes(self.writer, self.catalog)
+        self.limits = Limits(self.writer, self.catalog)
         self.ticks = TickTables(self.writer, self.catalog)
+        self.graph = GraphWork(self.writer)
         self.sessions = self._load_sessions()
         # Keys of jobs that were cancelled while more executions than one command looks at might be unfinished.
-        self.cancelling = self._load_cancelling()
+        self.cancelling = self._load_jobs(keys.META_CANCELLING)
+        # Keys of jobs whose unfinished executions are kept track of for a while, see unfinished.py.
+        self.tracked = self._load_jobs(keys.META_TRACKED)
         owners = self.writer.get(self.tables.meta, keys.META_SHARD_OWNERS)
         self.shard_owners: tuple[int, ...] = rows.SHARD_OWNERS.unpack(owners) if owners else (0,) * keys.SHARDS
         membership = self.writer.get(self.tables.meta, keys.META_MEMBERSHIP)
@@ -49,14 +55,15 @@ class Context:
         # Told of executions that have ended, see endings.py.
         self.end_followers: Sequence[Callable[[Context, Sequence[tuple[bytes, bytes]], ExecutionState], None]] = ()
 
-    def _load_cancelling(self) -> set[bytes]:
+    def _load_jobs(self, prefix: bytes) -> set[bytes]:
+        """The jobs' keys that follow this prefix in meta."""
         cursor = self.writer.cursor(self.tables.meta)
         jobs = set()
-        if cursor.set_range(keys.META_CANCELLING):
+        if cursor.set_range(prefix):
             for key in cursor.iternext(values=False):
-                if not key.startswith(keys.META_CANCELLING):
+                if not key.startswith(prefix):
                     break
-                jobs.add(key[len(keys.META_CANCELLING) :])
+                jobs.add(key[len(prefix) :])
         return jobs
 
     def _load_sessions(self) -> dict[int, rows.SessionRow]:

@@ -10,7 +10,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.errors import InvalidField, NameTaken
 from raftsched.model.jitter import job_jitter_ms
-from raftsched.state import idempotency
+from raftsched.state import dependents, idempotency, workflows
 from raftsched.state.catalog import Profile, Schedule
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import IS_TERMINAL
@@ -21,8 +21,8 @@ from raftsched.v1 import job_pb2
 # Room above the latest time for jitter, so that no due time is out of range.
 MAX_DUE_MS = keys.MAX_MS - limits.YEAR_MS
 _POLICIES = {
-    "overlap": (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_ALLOW),
-    "catch_up": (job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL),
+    "overlap": tuple(job_pb2.OverlapPolicy.values())[1:],
+    "catch_up": tuple(job_pb2.CatchUpPolicy.values())[1:],
 }
 
 
@@ -51,11 +51,17 @@ def apply_create_jobs(context: Context, command: command_pb2.CreateJobs) -> Jobs
     if not 1 <= len(command.jobs) <= limits.BATCH_MAX_JOBS:
         raise InvalidField(f"holds {len(command.jobs)} jobs", field="jobs")
     names = _check_jobs(context, command, profiles)
+    plan = dependents.check(context, command, profiles)
+    workflows.check(command)
 
     used = sorted({job.profile for job in command.jobs})
     interned = {at: context.catalog.intern_profile(command.profiles[at], profiles[at]) for at in used}
     schedules = _intern_schedules(context, command)
     first = _write_jobs(context, command, interned, schedules)
+    if plan is not None:
+        dependents.write(context, plan, first)
+    if command.nodes:
+        workflows.write(context, command.nodes, first)
     if names:
         name_keys = list(names)
         context.writer.put_many(
@@ -82,6 +88,11 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
         ("max_backoff_ms", 0, limits.BACKOFF_MAX_MS),
         ("run_timeout_ms", 0, limits.RUN_TIMEOUT_MAX_MS),
         ("jitter_ms", 0, limits.JITTER_MAX_MS),
+        ("overlap_limit", 0, limits.OVERLAP_LIMIT_MAX),
+        ("catch_up_window_ms", 0, limits.CATCH_UP_WINDOW_MAX_MS),
+        ("catch_up_limit", 0, limits.CATCH_UP_MAX),
+        ("catch_up_interval_ms", 0, limits.CATCH_UP_INTERVAL_MAX_MS),
+        ("start_deadline_ms", 0, limits.START_DEADLINE_MAX_MS),
         ("max_elapsed_ms", 0, limits.MAX_ELAPSED_MAX_MS),
         ("backoff", 0, job_pb2.BACKOFF_LINEAR),
     ):
@@ -210,6 +221,8 @@ def _write_jobs(
                 starved.append(keys.starved(pending.schedule.id, number))
             else:
                 scheduled_for_ms = pending.first_tick_ms
+        if profile.depends:
+            scheduled_for_ms, state = 0, rows.JOB_BLOCKED
         if state == rows.JOB_WAITING:
             jitter_ms = job_jitter_ms(number, profile.jitter_ms) if profile.jitter_ms else 0
             (due_first if pending is None else due_tick).append(keys.due(number, scheduled_for_ms + jitter_ms))

@@ -4,9 +4,9 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ExecutionNotFound, IllegalTransition, InvalidField, NotDeadLetter
 from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
 from raftsched.model.transitions import ExecutionState
+from raftsched.state import overlap
 from raftsched.state.context import Context, check_column
 from raftsched.state.results import Replayed
-from raftsched.state.spawn import spawn
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2
 
@@ -48,7 +48,11 @@ def _start(context: Context, number: bytes, row: bytes, old: rows.ExecutionRow, 
     writer, tables = context.writer, context.tables
     job_key, profile = row[rows.EXECUTION_JOB], row[rows.EXECUTION_PROFILE]
     cause = execution_pb2.EXECUTION_CAUSE_REPLAY
-    new_key, jobs[job_key] = spawn(context, job_key, jobs[job_key], old.scheduled_for_ms, cause, profile=profile)
+    started = overlap.start(
+        context, job_key, jobs[job_key], old.scheduled_for_ms, cause, profile=profile, ignore_overlap=True
+    )
+    new_key, jobs[job_key] = started.execution, started.job
+    assert new_key is not None, "what ignores the overlap policy starts"
     writer.put(tables.executions, number, row[:95] + new_key + row[103:])
     namespace = context.catalog.profile(profile).namespace
     writer.delete(tables.dead_letters, keys.dead_letter(namespace, old.changed_ms, keys.unpack_id(number)))

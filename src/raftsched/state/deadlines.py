@@ -1,8 +1,8 @@
-"""Tick: ends sessions and run timeouts that are over, and wakes starved jobs whose ticks have come."""
+"""Tick: ends sessions, run timeouts and start deadlines that are over, and wakes starved jobs whose ticks have come."""
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.retry import RUN_TIMEOUT_CLASS
-from raftsched.state import failures, leases, schedules, sessions
+from raftsched.state import failures, leases, schedules, sessions, start_deadline
 from raftsched.state.context import Context
 from raftsched.state.results import Done, LeaseEnded
 from raftsched.store import keys, rows
@@ -21,7 +21,10 @@ def next_deadline_ms(context: Context) -> int | None:
     timeout_ms = _first_ms(context, keys.RUN_TIMEOUT)
     if timeout_ms is not None:
         times.append(timeout_ms)
-    if schedules.has_stampable(context):
+    start_ms = _first_ms(context, keys.START_DEADLINE)
+    if start_ms is not None:
+        times.append(start_ms)
+    if schedules.has_stampable(context) or not context.graph.is_empty:
         times.append(context.now_ms)
     return min(times, default=None)
 
@@ -35,6 +38,8 @@ def apply_tick(context: Context, command: command_pb2.Tick) -> Done:
             limit -= 1
     for key in _over(context, keys.RUN_TIMEOUT, limit):
         _end_run(context, key)
+    for key in _over(context, keys.START_DEADLINE, limit):
+        start_deadline.end_one(context, key)
     schedules.stamp_some(context, min(command.limit, MAX_DEADLINES))
     return Done()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import skipped
+from raftsched.state import catch_up, occurrences, skipped
 from raftsched.state.catalog import Profile, Schedule
 from raftsched.state.context import Context, grouped
 from raftsched.state.due import DueRow, next_due_ms, read_due
@@ -26,9 +26,6 @@ _PENDING = status(ExecutionState.PENDING)
 # The pieces of a job's row that firing keeps or copies: see the layouts in rows.py.
 _LAST_AND_TICK_AND_KIND = slice(1, 25)
 _LAST = slice(1, 9)
-# In an execution's row.
-_PREVIOUS = slice(8, 16)
-_SCHEDULED_FOR = slice(16, 24)
 _STATUS = rows.EXECUTION_STATUS
 _TICK = slice(9, 17)
 _AFTER_LAST = slice(9, None)
@@ -54,6 +51,8 @@ class _Batch:
     due_keys: list[bytes] = field(default_factory=list)
     starved_keys: list[bytes] = field(default_factory=list)
     runs: list[tuple[bytes, int, int]] = field(default_factory=list)
+    # Keys of jobs that are fired one by one, once all this is written.
+    singly: list[bytes] = field(default_factory=list)
 
     def number(self, lane: bytes, count: int) -> list[bytes]:
         """Keys for `count` new executions, which become ready in this lane."""
@@ -99,14 +98,20 @@ def apply_fire(context: Context, command: command_pb2.Fire) -> Fired:
         + _PENDING
         + bytes(rows.EXECUTION_BYTES - rows.EXECUTION_STATUS - 1),
     )
+    retried: list[bytes] = []
     for kind, found in grouped([kind for _, kind in due_rows], due_rows):
         due_keys = [key for key, _ in found]
         if kind == rows.DUE_RETRY:
-            _retry(context, due_keys)
+            retried = due_keys
         else:
             _fire_jobs(context, due_keys, batch)
     _write(context, batch)
-    if batch.due_keys and not more:
+    # What follows may start executions of its own, whose numbers come after the batch's.
+    if retried:
+        _retry(context, retried)
+    for job_key in batch.singly:
+        occurrences.fire_job(context, job_key)
+    if (batch.due_keys or batch.singly) and not more:
         due_ms = next_due_ms(context, shards)
         more = due_ms is not None and due_ms <= context.now_ms
     return Fired(len(due_rows), more)
@@ -119,7 +124,9 @@ def _fire_jobs(context: Context, due_keys: Sequence[bytes], batch: _Batch) -> No
     due = list(zip(due_keys, job_rows, strict=True))
     for label, jobs in grouped([row[_PROFILE_AND_SCHEDULE] for row in job_rows], due):
         profile = context.catalog.profile(label[:4])
-        if label[4:] == bytes(4):
+        if not profile.fires_in_batches:
+            batch.singly += [key[10:18] for key, _ in jobs]
+        elif label[4:] == bytes(4):
             _fire_one_offs(profile, jobs, batch)
         else:
             _fire_recurring(context, profile, context.catalog.schedule(label[4:]), jobs, batch)
@@ -139,10 +146,12 @@ def _fire_recurring(context: Context, profile: Profile, schedule: Schedule, jobs
     for label, same_tick in grouped([row[_TICK] for _, row in jobs], jobs):
         tick_ms = keys.unpack_id(label)
         for step, same_step in _steps(context, profile, timetable, tick_ms, same_tick):
+            if step is None:
+                batch.singly += [key[10:18] for key, _ in same_step]
+                continue
             if step.passed:
-                reason = execution_pb2.SKIP_REASON_CATCH_UP
                 for key, _ in same_step:
-                    skipped.record(context, timetable, key[10:18], reason, tick_ms, step.passed_last_ms, step.passed)
+                    skipped.record_passed(context, timetable, key[10:18], tick_ms, step.passed_last_ms, step.passed)
             if busy:
                 free = [item for item in same_step if item[1][_LAST] not in busy]
                 held = [item for item in same_step if item[1][_LAST] in busy]
@@ -156,47 +165,47 @@ def _fire_recurring(context: Context, profile: Profile, schedule: Schedule, jobs
 
 def _steps(
     context: Context, profile: Profile, timetable: Timetable, tick_ms: int, jobs: Sequence[Due]
-) -> list[tuple[_Step, Sequence[Due]]]:
-    """How jobs that wait for this tick go on. They may differ only by their jitter, after a delay."""
+) -> list[tuple[_Step | None, Sequence[Due]]]:
+    """How jobs that wait for this tick go on; None: each has to be looked at by itself.
+
+    They may differ only by their jitter, after a delay.
+    """
     if not profile.fires_latest_only:
-        return [(_Step(tick_ms, timetable.after(tick_ms), 0, 0), jobs)]
+        return [(_on_time(context, profile, timetable, tick_ms), jobs)]
     undelayed = _catch_up(timetable, tick_ms, context.now_ms)
-    if not profile.jitter_ms or not undelayed.passed:
+    if not profile.jitter_ms or (undelayed is not None and not undelayed.passed):
         return [(undelayed, jobs)]
-    steps: dict[_Step, list[Due]] = {}
+    steps: dict[_Step | None, list[Due]] = {}
     for key, row in jobs:
         jitter_ms = keys.due_ms_of(key) - tick_ms
         steps.setdefault(_catch_up(timetable, tick_ms, context.now_ms - jitter_ms), []).append((key, row))
     return list(steps.items())
 
 
-def _catch_up(timetable: Timetable, tick_ms: int, until_ms: int) -> _Step:
-    """Fires the latest tick that is over."""
+def _on_time(context: Context, profile: Profile, timetable: Timetable, tick_ms: int) -> _Step | None:
+    """Fires this tick, unless it is late, or may be."""
+    if profile.jitter_ms or catch_up.is_missed(tick_ms, context.now_ms):
+        return None
+    next_ms = timetable.after(tick_ms)
+    return None if next_ms is not None and next_ms <= context.now_ms else _Step(tick_ms, next_ms, 0, 0)
+
+
+def _catch_up(timetable: Timetable, tick_ms: int, until_ms: int) -> _Step | None:
+    """Fires the latest tick that is over; None when the table does not tell which that is, or how many are passed."""
     fire_ms, before_ms, missed = timetable.latest(tick_ms, until_ms)
-    return _Step(fire_ms, timetable.after(fire_ms), missed, before_ms if missed else 0)
+    next_ms = timetable.after(fire_ms)
+    if (next_ms is None and timetable.is_cut_off(fire_ms, until_ms)) or (missed and not timetable.holds(tick_ms)):
+        return None
+    return _Step(fire_ms, next_ms, missed, before_ms if missed else 0)
 
 
 def _busy_executions(context: Context, jobs: Sequence[Due]) -> frozenset[bytes]:
-    """The newest executions of jobs that have one unfinished.
-
-    That is the newest itself, since every tick looked before it fired; but a replay is newer than what may have been
-    running when it was asked for, so the look goes on behind replays.
-    """
+    """The newest executions of jobs that have one unfinished: the newest itself, where no more is kept track of."""
     newest = [row[_LAST] for _, row in jobs if row[_LAST] != keys.NO_EXECUTION]
     found = context.writer.get_many(context.tables.executions, newest)
     busy = {key for key, row in found if row[_STATUS] not in IS_TERMINAL}
-    # The one before -> the newest of its job, and the scheduled time of the one after.
-    looking = {row[_PREVIOUS]: (key, row[_SCHEDULED_FOR]) for key, row in found if row[_STATUS] in IS_TERMINAL}
-    looking.pop(keys.NO_EXECUTION, None)
-    while looking:
-        found = context.writer.get_many(context.tables.executions, looking)
-        # A replay has the scheduled time of an earlier occurrence; a tick is later than all before it.
-        behind_replay = [(looking[key][0], row) for key, row in found if looking[key][1] <= row[_SCHEDULED_FOR]]
-        busy |= {first for first, row in behind_replay if row[_STATUS] not in IS_TERMINAL}
-        looking = {
-            row[_PREVIOUS]: (first, row[_SCHEDULED_FOR]) for first, row in behind_replay if row[_STATUS] in IS_TERMINAL
-        }
-        looking.pop(keys.NO_EXECUTION, None)
+    if context.tracked:
+        busy.update([row[_LAST] for key, row in jobs if key[10:18] in context.tracked])
     return frozenset(busy)
 
 

@@ -17,8 +17,9 @@ from google.protobuf.message import DecodeError
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import deadlines, due, endings, graph
+from raftsched.state import deadlines, due, endings, graph, overlap
 from raftsched.state.cancel import apply_cancel_job
+from raftsched.state.cancel_execution import apply_cancel_execution
 from raftsched.state.catalog import decode_profile
 from raftsched.state.context import Context
 from raftsched.state.create import apply_create_jobs
@@ -40,6 +41,7 @@ from raftsched.store.environment import DAMAGE, Store
 _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "create_jobs": apply_create_jobs,
     "cancel_job": apply_cancel_job,
+    "cancel_execution": apply_cancel_execution,
     "pause_job": apply_pause_job,
     "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,
@@ -62,6 +64,7 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
 _END_FOLLOWERS: tuple[Callable[[Context, Sequence[endings.Ended], ExecutionState], None], ...] = (
     follow_failures,
     graph.follow,
+    overlap.follow_ends,
 )
 _FATAL = (ImpossibleState, StoreCorrupt)
 # What a row that is not what it should be raises when it is read: by damage, or by a fault of this program.
@@ -235,6 +238,14 @@ class Machine:
     def next_due_ms(self, shards: Sequence[int]) -> int | None:
         """When the earliest due row of these shards is due; None when there is none."""
         return due.next_due_ms(self._context, shards)
+
+    def leasable(self, queue: str) -> int:
+        """Executions of a queue that are ready and that no limit is known to hold back."""
+        return self._context.ready.leasable(queue)
+
+    def refill_ms(self, queue: str) -> int | None:
+        """When a rate that holds executions of the queue back lets the next one through; None: none does."""
+        return self._context.ready.refill_ms(queue)
 
     def next_deadline_ms(self) -> int | None:
         """When Tick has something to do: a session's expiry (not before the floor), a run timeout, starved jobs."""

@@ -5,14 +5,18 @@ Which schedules need more ticks, and when, is kept in memory; everything else is
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 from dataclasses import dataclass
 
 import lmdb
 
+from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState
+from raftsched.model.limits import SECOND_MS
 from raftsched.model.schedule import latest_interval_tick
 from raftsched.state.catalog import Catalog, Schedule
+from raftsched.state.tick_rules import TableRules
 from raftsched.store import keys, rows
 from raftsched.store.writer import Writer
 
@@ -25,9 +29,9 @@ class ScheduleNeed:
     """A cron schedule whose table has little future left: the ticks after `last_tick_ms` are wanted."""
 
     schedule_id: int
-    expression: str
-    time_zone: str
+    schedule: command_pb2.Schedule
     last_tick_ms: int
+    rules: rows.TickTableRow
 
 
 class TickTables:
@@ -40,9 +44,11 @@ class TickTables:
         # schedule -> when it needs more ticks; the heap holds these and outdated entries.
         self._need_ms: dict[int, int] = {}
         self._needs: list[tuple[int, int]] = []
+        self.rules = TableRules(writer, catalog)
         cursor = writer.cursor(self._tables.schedules)
         for key, value in cursor:
             if rows.SCHEDULE.unpack_from(value)[0]:
+                self.rules.used(catalog.schedule(key))
                 self._plan(catalog.schedule(key))
 
     def needs(self, now_ms: int) -> list[ScheduleNeed]:
@@ -54,11 +60,12 @@ class TickTables:
                 urgent.append((need_ms, number))
         for entry in urgent:
             heapq.heappush(self._needs, entry)
-        needs = []
-        for _, number in urgent:
-            schedule = self._catalog.schedule(keys.pack_small_id(number))
-            needs.append(ScheduleNeed(number, schedule.expression, schedule.time_zone, self.last(number)))
-        return needs
+        return [self.need(number) for _, number in urgent]
+
+    def need(self, number: int) -> ScheduleNeed:
+        """A schedule, with what its ticks follow from and where they end."""
+        schedule = self._catalog.schedule(keys.pack_small_id(number))
+        return ScheduleNeed(number, schedule.message, self.last(number), self.rules.of(number))
 
     def use(self, schedule: Schedule, jobs: int) -> int:
         """Counts jobs that use the schedule, or with a negative number no longer do; how many did before."""
@@ -70,23 +77,49 @@ class TickTables:
         self._writer.put(self._tables.schedules, key, rows.SCHEDULE.pack(before + jobs) + value[rows.SCHEDULE.size :])
         if before + jobs == 0:
             self._need_ms.pop(schedule.id, None)
+            self.rules.unused(schedule)
+        elif before == 0:
+            self.rules.used(schedule)
         return int(before)
 
-    def replace(self, schedule: Schedule, ticks_ms: list[int]) -> None:
-        """A new table; the old one, if any, is no longer needed by any job."""
+    def replace(self, schedule: Schedule, ticks_ms: list[int], rules: rows.TickTableRow | None = None) -> None:
+        """A new table of a schedule in use; the old one, if any, is no longer needed by any job."""
         old = self._keys_before(schedule.id, keys.MAX_MS)
         if old:
             self._writer.delete_neighbours(self._tables.ticks, old)
-        self.append(schedule, ticks_ms)
+        self.rules.write(schedule, rules or rows.TickTableRow())
+        self._put(schedule, ticks_ms, 1)
 
-    def append(self, schedule: Schedule, ticks_ms: list[int], *, omitted: int = 0) -> None:
+    def append(self, schedule: Schedule, ticks_ms: list[int], *, omitted: int = 0, is_final: bool = False) -> None:
         """Ascending ticks after the last one. `omitted` ticks between that and these are counted, but not kept."""
-        first = self.last_number(schedule.id) + omitted + 1
-        self._writer.put_many(
-            self._tables.ticks,
-            [keys.tick(schedule.id, tick_ms) for tick_ms in ticks_ms],
-            keys.pack_id_range(first, len(ticks_ms)),
-        )
+        if is_final:
+            self.rules.write(schedule, dataclasses.replace(self.rules.of(schedule.id), is_final=True))
+        self._put(schedule, ticks_ms, self.last_number(schedule.id) + omitted + 1)
+
+    def replace_after(self, schedule: Schedule, after_ms: int, ticks_ms: list[int], rules: rows.TickTableRow) -> None:
+        """What the table holds after that time gives way to other ticks after it, ascending."""
+        cursor = self._writer.cursor(self._tables.ticks)
+        old = []
+        number = self.last_number(schedule.id) + 1
+        if cursor.set_range(keys.tick(schedule.id, after_ms + 1)):
+            for key, value in cursor:
+                if keys.unpack_tick(key)[0] != schedule.id:
+                    break
+                if not old:
+                    number = keys.unpack_id(value)
+                old.append(key)
+        if old:
+            self._writer.delete_neighbours(self._tables.ticks, old)
+        self.rules.write(schedule, rules)
+        self._put(schedule, ticks_ms, number)
+
+    def _put(self, schedule: Schedule, ticks_ms: list[int], first_number: int) -> None:
+        if ticks_ms:
+            self._writer.put_many(
+                self._tables.ticks,
+                [keys.tick(schedule.id, tick_ms) for tick_ms in ticks_ms],
+                keys.pack_id_range(first_number, len(ticks_ms)),
+            )
         self._plan(schedule)
 
     def trim(self, schedule: Schedule, before_ms: int) -> None:
@@ -107,7 +140,16 @@ class TickTables:
         return keys.unpack_id(cursor.value()) if _seek_last(cursor, schedule) else 0
 
     def timetable(self, schedule: Schedule) -> Timetable:
-        return Timetable(self._writer.cursor(self._tables.ticks), schedule)
+        return Timetable(self, self._writer.cursor(self._tables.ticks), schedule)
+
+    def has_ended(self, schedule: Schedule) -> bool:
+        """Whether no tick comes after the last one known. Jobs that have starved will be looked at again."""
+        if not (schedule.end_ms if schedule.every_ms else self.rules.of(schedule.id).is_final):
+            return False
+        place, first = keys.meta_stamping(schedule.id), keys.pack_id(0)
+        if self._writer.get(self._tables.meta, place) != first:
+            self._writer.put(self._tables.meta, place, first)
+        return True
 
     def _keys_before(self, schedule: int, before_ms: int) -> list[bytes]:
         found = []
@@ -123,6 +165,9 @@ class TickTables:
     def _plan(self, schedule: Schedule) -> None:
         """Notes when a cron schedule's table will need more."""
         if schedule.every_ms:
+            return
+        if self.rules.of(schedule.id).is_final:
+            self._need_ms.pop(schedule.id, None)
             return
         cursor = self._writer.cursor(self._tables.ticks)
         need_ms = 0
@@ -141,25 +186,44 @@ class TickTables:
 class Timetable:
     """One schedule's ticks, for one command: what was looked up is remembered."""
 
-    def __init__(self, cursor: lmdb.Cursor[bytes], schedule: Schedule) -> None:
+    def __init__(self, tables: TickTables, cursor: lmdb.Cursor[bytes], schedule: Schedule) -> None:
+        self._tables = tables
+        self._whole = schedule
         self._cursor = cursor
         self._schedule = schedule.id
         self._every_ms = schedule.every_ms
+        # The latest time that a tick of an interval may have.
+        self._until_ms = schedule.end_ms - 1 if schedule.end_ms else keys.MAX_MS
+        self._has_ended: bool | None = None
         self._after: dict[int, int | None] = {}
         # By time: the latest tick that is not later, the one before it, and its number; None when there is none.
         self._latest: dict[int, tuple[int, int, int] | None] = {}
+        self._back: dict[tuple[int, int], int] = {}
+
+    @property
+    def is_interval(self) -> bool:
+        return self._every_ms > 0
 
     def after(self, time_ms: int) -> int | None:
-        """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet."""
+        """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet, or none."""
         if self._every_ms:
-            return time_ms + self._every_ms
+            next_ms = time_ms + self._every_ms
+            return next_ms if next_ms <= self._until_ms or not self.has_ended() else None
         if time_ms not in self._after:
             found = None
             if self._cursor.set_range(keys.tick(self._schedule, time_ms + 1)):
                 schedule, tick_ms = keys.unpack_tick(self._cursor.key())
                 found = tick_ms if schedule == self._schedule else None
+            if found is None:
+                self.has_ended()
             self._after[time_ms] = found
         return self._after[time_ms]
+
+    def has_ended(self) -> bool:
+        """For a time without a tick after it: whether there is none, rather than none known yet."""
+        if self._has_ended is None:
+            self._has_ended = self._tables.has_ended(self._whole)
+        return self._has_ended
 
     def latest(self, tick_ms: int, until_ms: int, *, number: int | None = None) -> tuple[int, int, int]:
         """From a tick to the latest one not after `until_ms`: (that tick, the one before it, how many before it).
@@ -168,7 +232,7 @@ class Timetable:
         hold any more; without it, what came before the table is not counted.
         """
         if self._every_ms:
-            latest_ms = latest_interval_tick(self._every_ms, tick_ms, until_ms)
+            latest_ms = latest_interval_tick(self._every_ms, tick_ms, min(until_ms, self._until_ms))
             missed = (latest_ms - tick_ms) // self._every_ms
             return latest_ms, latest_ms - self._every_ms if missed else tick_ms, missed
         following_ms = self.after(tick_ms)
@@ -185,6 +249,40 @@ class Timetable:
             # The tick itself, and what the table holds after it.
             number = (self.number(following_ms) or latest_number) - 1
         return latest_ms, before_ms, latest_number - number
+
+    def back(self, tick_ms: int, steps: int) -> int:
+        """So many ticks before this one, which for cron is in the table; the table's first one when that is later."""
+        if self._every_ms:
+            return tick_ms - steps * self._every_ms
+        if (tick_ms, steps) not in self._back:
+            cursor = self._cursor
+            found_ms = tick_ms
+            cursor.set_key(keys.tick(self._schedule, tick_ms))
+            for _ in range(steps):
+                if not cursor.prev():
+                    break
+                schedule, before_ms = keys.unpack_tick(cursor.key())
+                if schedule != self._schedule:
+                    break
+                found_ms = before_ms
+            self._back[tick_ms, steps] = found_ms
+        return self._back[tick_ms, steps]
+
+    def first_from(self, tick_ms: int, from_ms: int) -> int | None:
+        """The first tick that is neither before `tick_ms`, a tick itself, nor before `from_ms`."""
+        if from_ms <= tick_ms:
+            return tick_ms
+        if self._every_ms:
+            return self.after(latest_interval_tick(self._every_ms, tick_ms, from_ms - 1))
+        return self.after(from_ms - 1)
+
+    def is_cut_off(self, tick_ms: int, until_ms: int) -> bool:
+        """Whether the table ends with this tick though there may be later ones up to `until_ms`."""
+        return until_ms - tick_ms >= SECOND_MS and self.after(tick_ms) is None and not self.has_ended()
+
+    def holds(self, tick_ms: int) -> bool:
+        """Whether the ticks that come after this one, a tick itself, are all known or can be counted."""
+        return self._every_ms > 0 or self.number(tick_ms) is not None
 
     def number(self, tick_ms: int) -> int | None:
         """The number of a tick of the table; None when it does not hold it."""

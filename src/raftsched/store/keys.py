@@ -210,6 +210,16 @@ def unpack_starved(key: bytes) -> tuple[int, int]:
     return schedule, job
 
 
+# calendars: namespace, a zero byte, name -> rows.CALENDAR and a serialized raftsched.v1.Calendar. In order of name.
+def calendar(namespace: str, name: str) -> bytes:
+    return namespace.encode() + b"\x00" + name.encode()
+
+
+def calendars_of(namespace: str) -> bytes:
+    """Prefix of a namespace's calendars."""
+    return namespace.encode() + b"\x00"
+
+
 # dead_letters: (namespace u32, dead_ms u64, execution u64) -> empty
 def dead_letter(namespace: int, dead_ms: int, execution: int) -> bytes:
     return _DEAD_LETTER.pack(namespace, dead_ms, execution)
@@ -339,7 +349,20 @@ META_TRACKED = b"tracked"
 # With the id of a schedule and a job's: the job is paused or catches up, and may need ticks that are long over.
 META_KEEP_TICKS = b"keep_ticks"
 META_STAMPING = b"stamping"
+# Where the search for jobs goes on that wait for a tick which their schedule has no more.
+META_RESTAMPING = b"restamping"
+# With a schedule's id: its ticks later than this (u64) have changed.
+META_RESTAMP_AFTER = b"restamp_after"
 META_MEMBERSHIP = b"membership"
+
+
+def meta_tick_table(schedule: int) -> bytes:
+    """-> rows.TickTableRow"""
+    return b"tick_table" + _SMALL_ID.pack(schedule)
+
+
+def meta_restamp_after(schedule: int) -> bytes:
+    return META_RESTAMP_AFTER + _SMALL_ID.pack(schedule)
 
 
 def meta_stamping(schedule: int) -> bytes:

@@ -6,7 +6,7 @@ then a slice and a concatenation per item, with the replaced piece packed once f
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftsched.model.errors import StoreCorrupt
 
@@ -40,6 +40,8 @@ JOB_UPSTREAM_FAILED = 8
 # Nothing waits in due; an extra says since when, and scheduled_for_ms is that of the occurrence that would wait.
 # With a row in starved it is the last one that was fired or skipped, as while JOB_STARVED.
 JOB_PAUSED = 5
+# A recurring job that is through: its schedule has ended, or it has run max_runs times.
+JOB_COMPLETED = 6
 
 # due: kinds
 DUE_FIRST = b"\x01"
@@ -48,7 +50,7 @@ DUE_RETRY = b"\x03"
 
 # executions: execution -> row
 #   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64
-#   24 cause u8 (raftsched.v1.ExecutionCause, 0: its schedule) | 25 payload_bytes u24 | 28 profile u32
+#   24 cause u8 (raftsched.v1.ExecutionCause, 0: its schedule; with OWN_PAYLOAD, CANCEL_REQUESTED) | 25 payload_bytes u24 | 28 profile u32
 #   32 fired_ms u64 | 40 failures u16 | 42 lost_leases u16
 #   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
 #   71 started_ms u64 | 79 ended_ms u64
@@ -60,6 +62,11 @@ EXECUTION_BYTES = EXECUTION.size
 EXECUTION_JOB = slice(0, 8)
 EXECUTION_SCHEDULED_FOR = slice(16, 24)
 EXECUTION_CAUSE = 24
+# Its payload stands in execution_payloads, and is not its job's.
+OWN_PAYLOAD = 0x40
+# A caller wants it cancelled and its worker was told: it ends CANCELLED unless it succeeds.
+CANCEL_REQUESTED = 0x80
+_CAUSE = 0x3F
 EXECUTION_PAYLOAD_BYTES = slice(25, 28)
 EXECUTION_PROFILE = slice(28, 32)
 EXECUTION_LEASE = slice(46, 62)
@@ -112,6 +119,12 @@ PROFILE = struct.Struct(">IIIII")
 
 # schedules: schedule -> jobs that are not cancelled u64, serialized internal.v1.Schedule
 SCHEDULE = struct.Struct(">Q")
+
+# calendars: version u64 (the index of the entry that put it), then a serialized raftsched.v1.Calendar
+CALENDAR = struct.Struct(">Q")
+
+# meta: of a tick table: final u8, version of the newest calendar u64, then the tz database's release, utf-8
+_TICK_TABLE = struct.Struct(">BQ")
 
 # idempotency: -> fingerprint 16 bytes, first job u64, number of jobs u32 (their ids are consecutive)
 IDEMPOTENCY = struct.Struct(">16sQI")
@@ -277,6 +290,11 @@ class ExecutionRow:
     replayed_as: int = 0
     first_began_ms: int = 0
     error: str = ""
+    flags: int = field(default=0, kw_only=True)
+
+    @property
+    def cancel_requested(self) -> bool:
+        return bool(self.flags & CANCEL_REQUESTED)
 
     @classmethod
     def unpack(cls, value: bytes) -> "ExecutionRow":
@@ -285,8 +303,13 @@ class ExecutionRow:
             extra = EXECUTION_EXTRA.unpack_from(value, EXECUTION_BYTES)
             extra += (value[EXECUTION_BYTES + EXECUTION_EXTRA.size :].decode(errors="replace"),)
         job, previous, scheduled_for_ms, payload, *rest = EXECUTION.unpack_from(value)
-        cause, payload_bytes = payload >> 24, payload & 0xFFFFFF
-        return cls(job, previous, scheduled_for_ms, cause, payload_bytes, *rest, *extra)
+        flags, payload_bytes = payload >> 24, payload & 0xFFFFFF
+        return cls(job, previous, scheduled_for_ms, flags & _CAUSE, payload_bytes, *rest, *extra, flags=flags & ~_CAUSE)
+
+
+def cause_of(execution: bytes) -> int:
+    """Of an execution's row: a value of raftsched.v1.ExecutionCause, 0 for its schedule."""
+    return execution[EXECUTION_CAUSE] & _CAUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,9 +383,7 @@ class LimitRow:
         return cls(*LIMIT.unpack(value))
 
     def pack(self) -> bytes:
-        return LIMIT.pack(
-            self.concurrency, self.rate, self.burst, self.weight, self.level, self.at_ms, self.id
-        )
+        return LIMIT.pack(self.concurrency, self.rate, self.burst, self.weight, self.level, self.at_ms, self.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +415,26 @@ class SessionRow:
     def pack(self) -> bytes:
         head = SESSION.pack(self.open, self.expiry_ms, self.ttl_ms, self.opened_ms, self.ended_ms, self.heartbeat)
         return head + _packed_text(self.worker) + b"".join(map(_packed_text, self.queues))
+
+
+@dataclass(frozen=True, slots=True)
+class TickTableRow:
+    """What a schedule's tick table was evaluated with, decoded."""
+
+    # No tick comes after the table's last.
+    is_final: bool = False
+    # Of the schedule's newest calendar; 0 when it has none.
+    calendars_version: int = 0
+    # Empty where no zone matters.
+    time_zone_database: str = ""
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "TickTableRow":
+        is_final, calendars_version = _TICK_TABLE.unpack_from(value)
+        return cls(bool(is_final), calendars_version, value[_TICK_TABLE.size :].decode())
+
+    def pack(self) -> bytes:
+        return _TICK_TABLE.pack(self.is_final, self.calendars_version) + self.time_zone_database.encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ class Writer:
             raise ImpossibleState(f"{len(wanted) - len(found)} rows are missing that others refer to")
         return [value for _, value in found]
 
+    def has_rows(self, table: lmdb._Database) -> bool:
+        return bool(self._store.write.stat(table)["entries"])
+
     def cursor(self, table: lmdb._Database) -> lmdb.Cursor[bytes]:
         """For reading."""
         return self._store.write.cursor(table)
