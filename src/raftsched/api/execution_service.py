@@ -5,6 +5,7 @@ from raftsched.api.grpc_types import Context
 from raftsched.api.messages import attempt_message, dead_letter_message, execution_message, skipped_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.api.unstoppable import DROP_TIMEOUT_S, Unstoppable
 from raftsched.api.validate import check_id, check_namespace, check_request_id
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ExecutionNotFound, InvalidField, JobNotFound
@@ -18,10 +19,10 @@ from raftsched.state.queries_executions import (
     list_executions,
     list_skipped,
 )
-from raftsched.state.results import Replayed
+from raftsched.state.results import CancelNeedsWorker, Replayed
 from raftsched.store import keys
 from raftsched.store.environment import View
-from raftsched.v1 import execution_pb2, execution_pb2_grpc
+from raftsched.v1 import execution_pb2, execution_pb2_grpc, job_pb2
 
 
 class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
@@ -30,6 +31,7 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
     def __init__(self, gate: CoreGate) -> None:
         self._gate = gate
         self._core = gate.core
+        self._cancelling = Unstoppable()
 
     async def GetExecution(
         self, request: execution_pb2.GetExecutionRequest, context: Context
@@ -98,6 +100,33 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
             return execution_pb2.ListDeadLettersResponse(
                 dead_letters=map(dead_letter_message, page.items), next_page_token=token, index=_index(view)
             )
+
+    async def CancelExecution(
+        self, request: execution_pb2.CancelExecutionRequest, context: Context
+    ) -> execution_pb2.CancelExecutionResponse:
+        refuse_unknown_fields(request)
+        check_id(request.id)
+        if request.HasField("request_id"):
+            check_request_id(request.request_id)
+        await self._cancelling.run(self._cancel(request.id, context))
+        index = self._gate.answered_index
+        await self._gate.wait_readable(job_pb2.ReadOptions(), context)
+        with self._core.store.read() as view:
+            record = get_execution(view, request.id)
+            if record is None:
+                raise ExecutionNotFound(execution_id=str(request.id))
+            return execution_pb2.CancelExecutionResponse(execution=execution_message(record), index=index)
+
+    async def _cancel(self, execution: int, context: Context) -> None:
+        command = command_pb2.Command(cancel_execution=command_pb2.CancelExecution(execution=execution))
+        while True:
+            result = await self._gate.submit(command, context, at_least_s=DROP_TIMEOUT_S)
+            if not isinstance(result, CancelNeedsWorker):
+                return
+            # Each round is about another lease; who does not answer is taken to have begun.
+            dropped = await self._core.ask_worker(result.session, result.execution, result.token, DROP_TIMEOUT_S)
+            command.cancel_execution.dropped_token = result.token if dropped else 0
+            command.cancel_execution.begun_token = 0 if dropped else result.token
 
     async def ReplayDeadLetters(
         self, request: execution_pb2.ReplayDeadLettersRequest, context: Context

@@ -12,6 +12,7 @@ from raftsched.api.job_listing import list_page
 from raftsched.api.messages import job_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
+from raftsched.api.unstoppable import DROP_TIMEOUT_S, Unstoppable
 from raftsched.api.validate import check_id, check_job_filter, check_job_name, check_namespace, check_request_id
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import (
@@ -31,8 +32,6 @@ from raftsched.v1 import job_pb2
 THREAD_FROM_JOBS = 50
 # Names and labels count too, not only payloads; the rest of BATCH_MAX_BYTES is for what the core adds to a command.
 COMMAND_MAX_BYTES = BATCH_MAX_BYTES - 1_024
-# How long a worker may take to say whether it has begun an execution.
-DROP_TIMEOUT_S = 2.0
 # An execution can change hands between the question to its worker and the answer; so often we ask the next one.
 CANCEL_ROUNDS = 4
 
@@ -43,7 +42,7 @@ class JobService(JobLifecycle):
     def __init__(self, gate: CoreGate, wall_ms: Callable[[], int]) -> None:
         super().__init__(gate)
         self._wall_ms = wall_ms
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._cancelling = Unstoppable()
         self._handlers = HandlerNames()
 
     async def CreateJob(self, request: job_pb2.CreateJobRequest, context: Context) -> job_pb2.CreateJobResponse:
@@ -106,11 +105,7 @@ class JobService(JobLifecycle):
         check_id(request.id)
         if request.HasField("request_id"):
             check_request_id(request.request_id)
-        # Once a worker has been asked to drop the execution this must come to its end, even if the caller goes away.
-        cancelling = asyncio.create_task(self._cancel(request.id, context))
-        self._cancelling.add(cancelling)
-        cancelling.add_done_callback(self._cancelled)
-        await asyncio.shield(cancelling)
+        await self._cancelling.run(self._cancel(request.id, context))
         index = self._gate.answered_index
         return job_pb2.CancelJobResponse(job=await self._read_back(request.id, context), index=index)
 
@@ -184,12 +179,6 @@ class JobService(JobLifecycle):
                 if names:
                     return number, names
         return None
-
-    def _cancelled(self, cancelling: asyncio.Task[None]) -> None:
-        self._cancelling.discard(cancelling)
-        if not cancelling.cancelled():
-            # Looked at, so that it is not reported as lost when the caller has gone away.
-            cancelling.exception()
 
     async def _cancel(self, job: int, context: Context) -> None:
         command = command_pb2.Command(cancel_job=command_pb2.CancelJob(job=job))

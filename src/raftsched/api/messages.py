@@ -87,6 +87,8 @@ def execution_message(record: ExecutionRecord) -> execution_pb2.Execution:
         error=row.error,
         retry_time=optional_timestamp(row.changed_ms) if row.status in _WAITS_TO_RUN_AGAIN else None,
         replayed_as=row.replayed_as,
+        cause=cast("execution_pb2.ExecutionCause", row.cause or execution_pb2.EXECUTION_CAUSE_SCHEDULE),
+        cancel_requested=row.cancel_requested,
     )
 
 

@@ -7,7 +7,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_facts, print_json, print_table, shortened
-from raftsched.client import Attempt, AttemptOutcome, Execution
+from raftsched.client import Attempt, AttemptOutcome, Execution, ExecutionState
 
 
 @click.group("execution", epilog=EXIT_CODES_HELP)
@@ -41,11 +41,34 @@ def get(connection: Connection, execution_id: int) -> None:
         )
 
 
+@execution.command("cancel", epilog=EXIT_CODES_HELP)
+@click.argument("execution_id", type=click.IntRange(1))
+@connects
+def cancel(connection: Connection, execution_id: int) -> None:
+    """Cancel one execution. One that runs is asked to stop: its handler is told, and if it does not return in spite of
+    that, the execution is cancelled when it ends, at its run timeout at the latest.
+
+    \b
+    Examples:
+      raftsched execution cancel 1201
+    """
+    with connection.client() as client:
+        found = client.cancel_execution(execution_id)
+    if connection.as_json:
+        print_json(found)
+    elif found.state is ExecutionState.CANCELLED:
+        click.echo(f"execution {found.id} is cancelled")
+    else:
+        click.echo(f"execution {found.id} runs; its worker was told to stop it")
+
+
 def _facts(found: Execution) -> list[tuple[str, Any]]:
     return [
         ("id", found.id),
         ("job", found.job_id),
         ("state", found.state),
+        ("cancel requested", "yes" if found.cancel_requested else None),
+        ("cause", found.cause),
         ("scheduled for", found.scheduled_for),
         ("fired", found.fire_time),
         ("runs again", found.retry_time),

@@ -14,8 +14,9 @@ _event_lock = threading.Lock()
 
 
 class StopReason(StrEnum):
-    """Why a worker stopped a handler. Whatever the handler still returns or raises is not reported."""
+    """Why a worker stopped a handler. But for CANCELLED, what it still returns or raises is not reported."""
 
+    # A caller has cancelled the execution. It succeeds if its handler returns all the same, and is not tried again.
     CANCELLED = "CANCELLED"
     RUN_TIMEOUT = "RUN_TIMEOUT"
     # Another worker may have the execution by now.

@@ -121,6 +121,8 @@ def execution_value(execution: execution_pb2.Execution) -> values.Execution:
         error=execution.error,
         retry_time=_optional_time(execution, "retry_time"),
         replayed_as=execution.replayed_as or None,
+        cause=_enum(values.ExecutionCause, execution_pb2.ExecutionCause.Name, execution.cause, "EXECUTION_CAUSE_"),
+        cancel_requested=execution.cancel_requested,
         attempts=tuple(map(_attempt, execution.attempts)),
     )
 

@@ -116,6 +116,12 @@ class JobFinished(RaftschedError):
     default_reason = "JOB_FINISHED"
 
 
+class ExecutionFinished(RaftschedError):
+    """The execution has finished; there is nothing to cancel."""
+
+    default_reason = "EXECUTION_FINISHED"
+
+
 class JobStateForbids(RaftschedError):
     """The state that the job is in does not allow that."""
 
@@ -207,6 +213,7 @@ _BY_REASON: dict[str, type[RaftschedError]] = {
         IdempotencyConflict,
         JobRunning,
         JobFinished,
+        ExecutionFinished,
         JobStateForbids,
         EtagMismatch,
         OverlapRefused,

@@ -233,6 +233,17 @@ class Client:
         )
         return convert.execution_value(answer.execution)
 
+    async def cancel_execution(self, execution_id: int, *, request_id: str | None = None) -> Execution:
+        """Cancels one execution and returns it. One that runs is asked to stop, and is CANCELLED when it has ended.
+
+        Repeating it asks again. Raises ExecutionFinished, ExecutionNotFound.
+        """
+        request = execution_pb2.CancelExecutionRequest(id=execution_id, request_id=_request_id(request_id))
+        answer: execution_pb2.CancelExecutionResponse = await self._mutate(
+            lambda stubs: stubs.executions.CancelExecution, request
+        )
+        return convert.execution_value(answer.execution)
+
     def executions(self, job_id: int, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[Execution]:
         """The executions of a job, newest first, page by page as they are consumed."""
         request = execution_pb2.ListExecutionsRequest(job_id=job_id, page_size=page_size)

@@ -179,7 +179,9 @@ class RunnerPool:
         self._threads.close()
 
     def _stop(self, runner: _Runner, context: Context, reason: StopReason) -> bool:
-        if context.stop_reason is not None:
+        if context.stop_reason is not None and (
+            context.stop_reason is not StopReason.CANCELLED or reason is StopReason.CANCELLED
+        ):
             return False
         extra = {**log_fields(runner.block, runner.index), "reason": str(reason)}
         logger.warning("stopping a handler: %s", reason, extra=extra)
@@ -266,7 +268,7 @@ class RunnerPool:
             runner.current = None
             ended_ms = time_ns() // 1_000_000
             self.finished += 1
-            if context.stop_reason is None:
+            if context.stop_reason is None or context.stop_reason is StopReason.CANCELLED:
                 if error is None:
                     block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms)
                 else:
@@ -323,7 +325,7 @@ class RunnerPool:
         started: list[Running] = []
         for runner in self._runners:
             context = runner.current
-            if context is None or context.stop_reason is not None:
+            if context is None or context.stop_reason not in (None, StopReason.CANCELLED):
                 continue
             if runner.noticed is not context:
                 runner.noticed, runner.noticed_s, runner.reported = context, now_s, False

@@ -169,9 +169,12 @@ class Session:
             if begun and self._pool.drop(block, index):
                 begun = False
                 self._book.settle(block, 1)
+                if not cancel.question and cancel.reason == worker_pb2.CANCEL_REASON_REQUESTED:
+                    self._release_dropped(cancel.token, cancel.execution_id)
             elif begun and not cancel.question:
                 reason = _STOP_REASONS.get(cancel.reason, StopReason.CANCELLED)
-                if self._pool.stop(block, index, reason):
+                # A handler that was asked to stop still holds the execution: how it ends is reported.
+                if self._pool.stop(block, index, reason) and reason is not StopReason.CANCELLED:
                     self._book.settle(block, 1)
         if cancel.question:
             message = worker_pb2.WorkerMessage()

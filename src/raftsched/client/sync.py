@@ -84,6 +84,7 @@ class SyncClient:
     pause = _blocking(Client.pause)
     resume = _blocking(Client.resume)
     get_execution = _blocking(Client.get_execution)
+    cancel_execution = _blocking(Client.cancel_execution)
     executions = _iterating(Client.executions)
     skipped = _iterating(Client.skipped)
     dead_letters = _iterating(Client.dead_letters)

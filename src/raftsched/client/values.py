@@ -53,6 +53,17 @@ class Backoff(StrEnum):
     LINEAR = "LINEAR"
 
 
+class ExecutionCause(StrEnum):
+    """Why an execution was started."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    SCHEDULE = "SCHEDULE"
+    TRIGGER = "TRIGGER"
+    BACKFILL = "BACKFILL"
+    REPLAY = "REPLAY"
+    DEPENDENCY = "DEPENDENCY"
+
+
 class OverlapPolicy(StrEnum):
     """What becomes of an occurrence that comes due while the previous one is not finished."""
 
@@ -232,6 +243,9 @@ class Execution:
     replayed_as: int | None
     # The newest ones, oldest first; in the answer of get_execution only.
     attempts: tuple[Attempt, ...] = ()
+    cause: ExecutionCause = ExecutionCause.UNSPECIFIED
+    # A caller wants it cancelled, and its worker was told.
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,6 +143,13 @@ class JobFinished(RaftschedError):
     reason = "JOB_FINISHED"
 
 
+class ExecutionFinished(RaftschedError):
+    """The execution has finished; there is nothing to cancel."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "EXECUTION_FINISHED"
+
+
 class JobStateForbids(RaftschedError):
     """The state that the job is in does not allow that."""
 

@@ -10,6 +10,7 @@ from raftsched.state import attempts, endings
 from raftsched.state.catalog import Profile
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import FAIL, GIVE_UP, GIVE_UP_WAITING, LOSE, SNOOZE
+from raftsched.state.revoke import end_as_revoked
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2
 
@@ -48,6 +49,9 @@ def fail(context: Context, number: bytes, row: bytes, failure: Failure) -> None:
     It waits for its backoff, or becomes a dead letter: when the failure is permanent or of a class that is not
     retried, was the last attempt allowed, or the next one would begin too late.
     """
+    if row[rows.EXECUTION_CAUSE] & rows.CANCEL_REQUESTED:
+        _end_as_asked(context, number, row, failure)
+        return
     profile = context.catalog.profile(row[rows.EXECUTION_PROFILE])
     settings = profile.message
     failures = int.from_bytes(row[_FAILURES], "big") + 1
@@ -88,6 +92,9 @@ def snooze(context: Context, number: bytes, row: bytes, failure: Failure) -> Non
 
     That is no failure and uses no attempt; but after a failure a time that is too late for an attempt stays so.
     """
+    if row[rows.EXECUTION_CAUSE] & rows.CANCEL_REQUESTED:
+        _end_as_asked(context, number, row, failure)
+        return
     profile = context.catalog.profile(row[rows.EXECUTION_PROFILE])
     _record(context, number, row, execution_pb2.ATTEMPT_OUTCOME_SNOOZED, failure)
     # As long as none has failed or was lost, the first attempt is still to come.
@@ -121,6 +128,9 @@ def lose(context: Context, executions: Sequence[bytes], found: Sequence[bytes]) 
             started_ms=keys.unpack_id(row[71:79]),
             ended_ms=context.now_ms,
         )
+        if row[rows.EXECUTION_CAUSE] & rows.CANCEL_REQUESTED:
+            end_as_revoked(context, number, head + row[_STATUS:], keys.pack_id(context.now_ms))
+            continue
         if lost >= MAX_LOST_LEASES:
             error = f"lost its lease {lost} times: its workers stopped, or were cut off, while they held it"
             value = head + GIVE_UP[row[_STATUS]] + row[71 : rows.EXECUTION_BYTES]
@@ -150,6 +160,13 @@ def without_late(context: Context, numbers: Sequence[bytes], found: Sequence[byt
         value = row[:_STATUS] + GIVE_UP_WAITING[row[_STATUS]] + row[71 : rows.EXECUTION_BYTES]
         _bury(context, number, value, profile.namespace, first_began, _too_late(profile, _error_of(row)))
     return kept_numbers, kept
+
+
+def _end_as_asked(context: Context, number: bytes, row: bytes, failure: Failure) -> None:
+    """An execution that a caller wanted cancelled has ended without success: it is not tried again."""
+    _record(context, number, row, execution_pb2.ATTEMPT_OUTCOME_FAILED, failure)
+    started, ended = keys.pack_id(failure.started_ms), keys.pack_id(failure.ended_ms)
+    end_as_revoked(context, number, row[:71] + started + row[79:], ended, error=failure.error)
 
 
 def _record(context: Context, number: bytes, row: bytes, outcome: int, failure: Failure) -> None:

@@ -46,6 +46,13 @@ class JobChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutionCancelled:
+    """The execution is CANCELLED, or runs and was asked to stop."""
+
+    execution: int
+
+
+@dataclass(frozen=True, slots=True)
 class CancelNeedsWorker:
     """The job's execution is LEASED: only its worker knows whether it has begun."""
 
@@ -124,6 +131,7 @@ Result = (
     | KeyConflict
     | JobCancelled
     | JobChanged
+    | ExecutionCancelled
     | CancelNeedsWorker
     | Replayed
     | Fired
@@ -140,7 +148,7 @@ Result = (
 class LeaseEnded:
     """A lease was ended by the state machine, not by its worker: tell the worker, if it is connected here.
 
-    `reason` is a value of raftsched.v1.CancelReason.
+    `reason` is a value of raftsched.v1.CancelReason. With REQUESTED the lease may go on: the handler is asked to stop.
     """
 
     session: int

@@ -10,6 +10,7 @@ from raftsched.state import endings, failures, leases
 from raftsched.state.context import Context, check_column, check_time, check_time_column, grouped
 from raftsched.state.lifecycle import FAIL, RELEASE, START, SUCCEED
 from raftsched.state.results import Settled
+from raftsched.state.revoke import end_as_revoked
 from raftsched.store import keys, rows
 
 # Executions one command may settle: more would hold up everything else that waits for its turn.
@@ -83,8 +84,13 @@ def apply_release(context: Context, command: command_pb2.Release) -> Settled:
         after = RELEASE.get(status)
         if after is None:
             return status == _PENDING
-        _write(context, items, [row[:_STATUS] + after + row[71:] for _, _, row in items])
         _end_lease(context, items)
+        unwanted = [item for item in items if item[2][rows.EXECUTION_CAUSE] & rows.CANCEL_REQUESTED]
+        for _, number, row in unwanted:
+            end_as_revoked(context, number, row)
+        if unwanted:
+            items = [item for item in items if item not in unwanted]
+        _write(context, items, [row[:_STATUS] + after + row[71:] for _, _, row in items])
         make_ready(context, items)
         return True
 
@@ -204,4 +210,5 @@ def _write(context: Context, items: Sequence[Held], values: Sequence[bytes]) -> 
 
 def _end_lease(context: Context, items: Sequence[Held]) -> None:
     """Takes executions of one block out of it."""
-    leases.remove(context, items[0][2][rows.EXECUTION_LEASE], b"".join([number for _, number, _ in items]))
+    executions = b"".join([number for _, number, _ in items])
+    leases.remove(context, items[0][2][rows.EXECUTION_LEASE], executions, [row for _, _, row in items])

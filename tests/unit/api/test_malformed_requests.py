@@ -25,6 +25,7 @@ REQUESTS: dict[str, type[Message]] = {
     "/raftsched.v1.JobService/RescheduleJob": job_pb2.RescheduleJobRequest,
     "/raftsched.v1.JobService/DeleteJob": job_pb2.DeleteJobRequest,
     "/raftsched.v1.ExecutionService/GetExecution": execution_pb2.GetExecutionRequest,
+    "/raftsched.v1.ExecutionService/CancelExecution": execution_pb2.CancelExecutionRequest,
     "/raftsched.v1.ExecutionService/ListExecutions": execution_pb2.ListExecutionsRequest,
     "/raftsched.v1.ExecutionService/ListSkippedOccurrences": execution_pb2.ListSkippedOccurrencesRequest,
     "/raftsched.v1.ExecutionService/ListDeadLetters": execution_pb2.ListDeadLettersRequest,

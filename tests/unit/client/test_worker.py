@@ -265,14 +265,15 @@ async def test_a_thread_is_told_that_its_execution_was_stopped_and_keeps_its_slo
         async with serving(worker):
             first, second = cluster.add("thread", 2)
             await cluster.until(lambda: contexts)
-            cancel = worker_pb2.CancelExecution(execution_id=first.id, token=first.token)
+            reason = worker_pb2.CANCEL_REASON_LEASE_LOST
+            cancel = worker_pb2.CancelExecution(execution_id=first.id, token=first.token, reason=reason)
             cluster.connections[0].send(cancel_execution=cancel)
             await cluster.until(told.is_set)
             assert worker.stats.running == 1
             assert len(contexts) == 1
             may_end.set()
             await cluster.until(lambda: second.state == "SUCCEEDED")
-        assert contexts[0].stop_reason is StopReason.CANCELLED
+        assert contexts[0].stop_reason is StopReason.LEASE_LOST
         assert first.errors == []
 
 
