@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raftsched.model.limits import BACKOFF_MAX_MS, MAX_ATTEMPTS_MAX, MULTIPLIER_MAX
-from raftsched.model.retry import backoff_ms
+from raftsched.model.retry import backoff_ms, is_retryable
+from raftsched.v1 import job_pb2
 
 
 def plain(attempt: int, *, initial_ms: int = 1000, max_ms: int = 3_600_000, multiplier: float = 2.0) -> int:
@@ -84,3 +85,34 @@ def test_jitter_spreads_executions() -> None:
     assert len(delays) > 500
     assert min(delays) < 50
     assert max(delays) > 950
+
+
+def test_a_fixed_delay_stays_and_a_linear_one_grows_by_the_first() -> None:
+    def delays(backoff: int) -> list[int]:
+        return [
+            backoff_ms(1, attempt, initial_ms=1000, max_ms=3500, multiplier=9.0, jitter=0.0, backoff=backoff)
+            for attempt in (1, 2, 3, 4, 10_000)
+        ]
+
+    assert delays(job_pb2.BACKOFF_FIXED) == [1000] * 5
+    assert delays(job_pb2.BACKOFF_LINEAR) == [1000, 2000, 3000, 3500, 3500]
+
+
+def test_full_jitter_takes_any_delay_up_to_the_whole_one_and_differs_between_attempts() -> None:
+    delays = [
+        backoff_ms(7, attempt, initial_ms=1000, max_ms=1000, multiplier=1.0, jitter=1.0) for attempt in range(1, 200)
+    ]
+    assert min(delays) < 50
+    assert max(delays) > 950
+    assert delays == [
+        backoff_ms(7, attempt, initial_ms=1000, max_ms=1000, multiplier=1.0, jitter=1.0) for attempt in range(1, 200)
+    ]
+
+
+def test_an_error_is_not_retried_for_its_class_or_one_that_it_derives_from() -> None:
+    classes = ["app.Declined", "app.PaymentError", "Exception"]
+    assert is_retryable(classes, [])
+    assert is_retryable(classes, ["app.Decline", "Declined", "ValueError"])
+    assert not is_retryable(classes, ["app.Declined"])
+    assert not is_retryable(classes, ["ValueError", "app.PaymentError"])
+    assert is_retryable([], ["app.Declined"])
