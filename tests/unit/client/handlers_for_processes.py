@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from raftsched.client import Context, PermanentError
+from raftsched.client import Context, PermanentError, Snooze
 
 
 def write_pid(context: Context, payload: bytes) -> None:
@@ -31,3 +31,7 @@ def fork_and_die(_context: Context, _payload: bytes) -> None:
         signal.alarm(8)
         signal.pause()
     os._exit(4)
+
+
+def snooze(_context: Context, _payload: bytes) -> None:
+    raise Snooze(60)
