@@ -262,7 +262,7 @@ def test_a_store_without_edges_is_not_touched(node: Node) -> None:
 
 def test_what_is_removed_leaves_nothing_behind(world: Graph) -> None:
     top, middle, bottom = world.create([[], [0], [1]], rules={2: NONE_FAILED})
-    context = world.node.machine._context  # noqa: SLF001 - who removes jobs is another command
+    context = world.node.machine._context
     for job in (middle, top, bottom):
         graph.forget(context, keys.pack_id(job))
     world.drain()
@@ -272,7 +272,7 @@ def test_what_is_removed_leaves_nothing_behind(world: Graph) -> None:
 
 
 def test_replicas_agree_wherever_they_commit(world: Graph, tmp_path_factory: pytest.TempPathFactory) -> None:
-    top, left, right, bottom = world.create([[], [0], [0], [1, 2]])
+    top, _, _, bottom = world.create([[], [0], [0], [1, 2]])
     dead = world.finish(top, fail=True)
     world.node.do(replay(dead))
     world.run_all()
