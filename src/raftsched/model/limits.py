@@ -70,6 +70,16 @@ INTERVAL_MAX_MS = 10 * YEAR_MS
 HORIZON_MS = 100 * YEAR_MS
 # Cron expressions with every minute of an hour listed are under 200 characters a field.
 CRON_MAX_LENGTH = 1_000
+# What a person can oversee in one schedule.
+EXPRESSIONS_MAX = 32
+EXCLUSIONS_MAX = 32
+CALENDARS_MAX = 8
+# A calendar of some decades of holidays; a row of at most some 100 KB.
+CALENDAR_DATES_MAX = 5_000
+CALENDAR_WINDOWS_MAX = 1_000
+CALENDAR_NAME_MAX_LENGTH = 63
+# Moving to another day is for schedules of a few times a day; what ticks more often is left out, or goes on.
+MOVED_TICKS_PER_DAY_MAX = 96
 # The longest name in the tz database has 32 characters.
 TIME_ZONE_MAX_LENGTH = 64
 
@@ -106,3 +116,13 @@ REPLAY_MAX_EXECUTIONS = 1_000
 
 SESSION_QUEUES_MAX = 64
 NODE_ID_MAX = 65_535
+
+# More than anybody's workers, and few enough to hold all limits in memory.
+LIMITS_MAX = 10_000
+CONCURRENCY_MAX = 1_000_000
+RATE_PER_S_MAX = 1_000_000
+BURST_MAX = 1_000_000
+# A turn of more executions than that is no turn.
+WEIGHT_MAX = 100
+# With a namespace it is interned under a key of at most 510 bytes, and a character may take four.
+CONCURRENCY_KEY_MAX_LENGTH = 100

@@ -10,7 +10,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.errors import InvalidField, NameTaken
 from raftsched.model.jitter import job_jitter_ms
-from raftsched.state import dependents, idempotency, workflows
+from raftsched.state import calendars, dependents, idempotency, workflows
 from raftsched.state.catalog import Profile, Schedule
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import IS_TERMINAL
@@ -45,7 +45,7 @@ def apply_create_jobs(context: Context, command: command_pb2.CreateJobs) -> Jobs
         return KeyConflict(known.job_ids)
     profiles = [_check_profile(number, data) for number, data in enumerate(command.profiles)]
     for number, new in enumerate(command.schedules):
-        _check_schedule(number, new)
+        _check_schedule(context, number, new)
     if command.key and len(command.fingerprint) != idempotency.FINGERPRINT_BYTES:
         raise InvalidField("is not 16 bytes", field="fingerprint")
     if not 1 <= len(command.jobs) <= limits.BATCH_MAX_JOBS:
@@ -78,9 +78,14 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
         profile = command_pb2.Profile.FromString(data)
     except DecodeError:
         raise InvalidField("cannot be read", field=field) from None
-    for name in ("namespace", "queue", "tenant"):
+    for name in ("namespace", "queue", "tenant", "handler"):
         if len(getattr(profile, name).encode()) > keys.MAX_INTERNED_BYTES:
             raise InvalidField("is too long", field=f"{field}.{name}")
+    # Interned with the namespace, and a byte between them.
+    if len(f"{profile.namespace}{profile.concurrency_key}".encode()) >= keys.MAX_INTERNED_BYTES:
+        raise InvalidField("is too long", field=f"{field}.concurrency_key")
+    if bool(profile.concurrency_key) != bool(profile.concurrency_limit):
+        raise InvalidField("goes with concurrency_limit, and not without", field=f"{field}.concurrency_key")
     for name, low, high in (
         ("priority", 0, limits.PRIORITY_MAX),
         ("max_attempts", 1, limits.MAX_ATTEMPTS_MAX),
@@ -92,6 +97,7 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
         ("catch_up_window_ms", 0, limits.CATCH_UP_WINDOW_MAX_MS),
         ("catch_up_limit", 0, limits.CATCH_UP_MAX),
         ("catch_up_interval_ms", 0, limits.CATCH_UP_INTERVAL_MAX_MS),
+        ("concurrency_limit", 0, limits.CONCURRENCY_MAX),
         ("start_deadline_ms", 0, limits.START_DEADLINE_MAX_MS),
         ("max_elapsed_ms", 0, limits.MAX_ELAPSED_MAX_MS),
         ("backoff", 0, job_pb2.BACKOFF_LINEAR),
@@ -107,7 +113,7 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
     return profile
 
 
-def _check_schedule(number: int, new: command_pb2.NewSchedule) -> None:
+def _check_schedule(context: Context, number: int, new: command_pb2.NewSchedule) -> None:
     field = f"schedules[{number}]"
     try:
         schedule = command_pb2.Schedule.FromString(new.schedule)
@@ -115,12 +121,20 @@ def _check_schedule(number: int, new: command_pb2.NewSchedule) -> None:
         raise InvalidField("cannot be read", field=field) from None
     if bool(schedule.expression) == bool(schedule.every_ms):
         raise InvalidField("is not either an expression or an interval", field=field)
+    if not 0 <= schedule.end_ms < MAX_DUE_MS:
+        raise InvalidField("is out of range", field=f"{field}.end_ms")
     if schedule.expression:
         if not new.ticks_ms:
             raise InvalidField("never fires", field=f"{field}.expression")
         check_ticks(new.ticks_ms, f"{field}.ticks_ms", after_ms=-1)
+        calendars.check_calendars(context, schedule, field)
     elif not limits.INTERVAL_MIN_MS <= schedule.every_ms <= limits.INTERVAL_MAX_MS:
         raise InvalidField("is out of range", field=f"{field}.every_ms")
+
+
+def tick_table(rules: command_pb2.TickRules, *, is_final: bool = False) -> rows.TickTableRow:
+    """As the store keeps it."""
+    return rows.TickTableRow(is_final, rules.calendars_version, rules.time_zone_database)
 
 
 def check_ticks(ticks_ms: Sequence[int], field: str, *, after_ms: int) -> None:
@@ -167,7 +181,7 @@ def _is_taken(context: Context, name_key: bytes) -> bool:
     if holder is None:
         return False
     job = rows.JobRow.unpack(context.writer.get_all(context.tables.jobs, [holder])[0])
-    if job.state == rows.JOB_CANCELLED:
+    if job.state in (rows.JOB_CANCELLED, rows.JOB_COMPLETED):
         return False
     if job.state == rows.JOB_FIRED:
         last = context.writer.get_all(context.tables.executions, [keys.pack_id(job.last_execution)])[0]
@@ -190,7 +204,7 @@ def _intern_schedules(context: Context, command: command_pb2.CreateJobs) -> list
         first_tick_ms = None
         if not schedule.every_ms:
             if not users_before:
-                context.ticks.replace(schedule, list(new.ticks_ms))
+                context.ticks.replace(schedule, list(new.ticks_ms), tick_table(new.rules, is_final=new.final))
             first_tick_ms = context.ticks.timetable(schedule).after(context.now_ms)
         pending.append(_Pending(schedule, first_tick_ms, jobs))
     return pending

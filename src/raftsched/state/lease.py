@@ -12,8 +12,8 @@ from raftsched.state import failures, leases
 from raftsched.state.cancel import end_as_cancelled
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
-from raftsched.state.ready import Selection
 from raftsched.state.results import Leased
+from raftsched.state.turns import Selection
 from raftsched.store import keys, rows
 
 # Executions one command may lease: more would hold up everything else that waits for its turn.
@@ -35,19 +35,16 @@ def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
     if command.session not in context.sessions:
         return nothing
     queues = [context.catalog.find_queue(name) for name in command.queues[:SESSION_QUEUES_MAX]]
-    selection = context.ready.select(
-        dict.fromkeys(queue for queue in queues if queue is not None), min(command.limit, MAX_EXECUTIONS)
-    )
-    numbers, found = _fetch(context, selection, command.payload_bytes_limit)
+    asked = list(dict.fromkeys(queue for queue in queues if queue is not None))
+    numbers, found = _take(context, asked, min(command.limit, MAX_EXECUTIONS), command.payload_bytes_limit)
     if not numbers:
         return nothing
-    context.ready.take(selection)
     if context.cancelling:
         numbers, found = _without_cancelled(context, numbers, found)
         if not numbers:
             return nothing
     profiles = _profiles(found)
-    if any(context.catalog.profile(profile).message.max_elapsed_ms for profile in profiles):
+    if any(context.catalog.profile(profile).message.max_elapsed_ms for profile in set(profiles)):
         numbers, found = failures.without_late(context, numbers, found)
         if not numbers:
             return nothing
@@ -58,22 +55,41 @@ def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
     return _columns(context, command.session, numbers, found)
 
 
-def _fetch(context: Context, selection: Selection, payload_bytes_limit: int) -> tuple[list[bytes], list[bytes]]:
-    """Keys and rows of the selected executions, cut where the payloads together pass the limit."""
-    executions = selection.executions()
-    numbers = keys.split_ids(keys.pack_ids(executions))
-    found = context.writer.get_all(context.tables.executions, numbers)
-    if not found:
-        return numbers, found
-    if {row[rows.EXECUTION_STATUS] for row in found} != {_PENDING}:
-        raise ImpossibleState("an execution is in the ready queue though it is not PENDING")
-    sizes = [int.from_bytes(row[rows.EXECUTION_PAYLOAD_BYTES], "big") for row in found] if _have_payloads(found) else []
-    if payload_bytes_limit and sum(sizes) > payload_bytes_limit:
-        # The first goes in whatever its size: it would never be leased otherwise.
-        fitting = sum(1 for total in accumulate(sizes) if total <= payload_bytes_limit) or 1
-        selection.cut(fitting)
-        return numbers[:fitting], found[:fitting]
+def _take(
+    context: Context, queues: Sequence[int], limit: int, payload_bytes_limit: int
+) -> tuple[list[bytes], list[bytes]]:
+    """Takes up to `limit` executions out of the ready queue, or as many as their payloads together allow."""
+    selection = context.ready.select(queues, limit, context.limits, context.now_ms)
+    numbers, found = _fetch(context, selection)
+    fitting = _fitting(found, payload_bytes_limit)
+    if fitting < len(found):
+        # Dealt out anew, so that it is the block, not what was thought of, in which everybody has a share.
+        selection = context.ready.select(queues, fitting, context.limits, context.now_ms)
+        numbers, found = _fetch(context, selection)
+        fitting = _fitting(found, payload_bytes_limit)
+        if fitting < len(found):
+            selection.cut(fitting)
+            numbers, found = numbers[:fitting], found[:fitting]
+    context.ready.take(selection)
     return numbers, found
+
+
+def _fetch(context: Context, selection: Selection) -> tuple[list[bytes], list[bytes]]:
+    """Keys and rows of the selected executions."""
+    numbers = keys.split_ids(keys.pack_ids(selection.executions()))
+    found = context.writer.get_all(context.tables.executions, numbers)
+    if found and {row[rows.EXECUTION_STATUS] for row in found} != {_PENDING}:
+        raise ImpossibleState("an execution is in the ready queue though it is not PENDING")
+    return numbers, found
+
+
+def _fitting(found: Sequence[bytes], payload_bytes_limit: int) -> int:
+    """How many of these, from the first on, have payloads that together are within the limit."""
+    if not payload_bytes_limit or not _have_payloads(found):
+        return len(found)
+    sizes = [int.from_bytes(row[rows.EXECUTION_PAYLOAD_BYTES], "big") for row in found]
+    # The first goes in whatever its size: it would never be leased otherwise.
+    return sum(1 for total in accumulate(sizes) if total <= payload_bytes_limit) or 1
 
 
 def _without_cancelled(
@@ -94,7 +110,7 @@ def _have_payloads(found: Sequence[bytes]) -> bool:
 
 
 def _profiles(found: Sequence[bytes]) -> list[bytes]:
-    return sorted({row[rows.EXECUTION_PROFILE] for row in found})
+    return [row[rows.EXECUTION_PROFILE] for row in found]
 
 
 def _write(
@@ -111,8 +127,7 @@ def _write(
         else:
             values += [row[:44] + tail + row[rows.EXECUTION_BYTES :] for _, row in items]
     context.writer.put_many(context.tables.executions, written, values)
-    timeouts = {context.catalog.profile(profile).run_timeout_ms for profile in profiles} - {0}
-    leases.add(context, session, b"".join(numbers), timeouts)
+    leases.add(context, session, b"".join(numbers), profiles)
 
 
 def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Sequence[bytes]) -> Leased:
@@ -123,6 +138,11 @@ def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Se
         jobs = [row[rows.EXECUTION_JOB] for row in found]
         by_job = dict(context.writer.get_many(context.tables.payloads, jobs))
         payloads = [by_job.get(job, b"") for job in jobs]
+        own = [at for at, row in enumerate(found) if row[rows.EXECUTION_CAUSE] & rows.OWN_PAYLOAD]
+        if own:
+            by_execution = dict(context.writer.get_many(context.tables.execution_payloads, [numbers[at] for at in own]))
+            for at in own:
+                payloads[at] = by_execution[numbers[at]]
     return Leased(
         session=session,
         token=context.token,

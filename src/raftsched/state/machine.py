@@ -18,6 +18,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import deadlines, due, endings, graph, overlap
+from raftsched.state.calendars import apply_delete_calendar, apply_put_calendar
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.cancel_execution import apply_cancel_execution
 from raftsched.state.catalog import decode_profile
@@ -28,11 +29,14 @@ from raftsched.state.fire import apply_fire
 from raftsched.state.leadership import apply_assign_shards, apply_leader_started, apply_membership
 from raftsched.state.lease import apply_lease
 from raftsched.state.pause import apply_pause_job, apply_resume_job, follow_failures
+from raftsched.state.put_limit import apply_delete_limit, apply_put_limit
+from raftsched.state.restamp import apply_replace_ticks
 from raftsched.state.results import Effects, Rejected, Result
 from raftsched.state.schedules import apply_extend_ticks
 from raftsched.state.sessions import apply_close_session, apply_open_session, apply_renew
 from raftsched.state.settle import apply_ack, apply_fail, apply_release, apply_started
 from raftsched.state.ticks import ScheduleNeed
+from raftsched.state.trigger import apply_trigger_job
 from raftsched.state.verify import apply_verify
 from raftsched.store import keys, rows
 from raftsched.store.environment import DAMAGE, Store
@@ -42,12 +46,16 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "create_jobs": apply_create_jobs,
     "cancel_job": apply_cancel_job,
     "cancel_execution": apply_cancel_execution,
+    "trigger_job": apply_trigger_job,
     "pause_job": apply_pause_job,
     "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,
     "fire": apply_fire,
     "tick": deadlines.apply_tick,
     "extend_ticks": apply_extend_ticks,
+    "replace_ticks": apply_replace_ticks,
+    "put_calendar": apply_put_calendar,
+    "delete_calendar": apply_delete_calendar,
     "assign_shards": apply_assign_shards,
     "leader_started": apply_leader_started,
     "verify": apply_verify,
@@ -59,6 +67,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "started": apply_started,
     "ack": apply_ack,
     "fail": apply_fail,
+    "put_limit": apply_put_limit,
+    "delete_limit": apply_delete_limit,
 }
 # Told of executions that have ended, in this order.
 _END_FOLLOWERS: tuple[Callable[[Context, Sequence[endings.Ended], ExecutionState], None], ...] = (
@@ -254,6 +264,14 @@ class Machine:
     def schedules_to_extend(self, now_ms: int) -> list[ScheduleNeed]:
         """The schedules in use whose tick tables have little future left, the most urgent first."""
         return self._context.ticks.needs(now_ms)
+
+    def schedules_to_replace(self, database: str, limit: int) -> list[ScheduleNeed]:
+        """Up to `limit` schedules in use whose ticks another release of the tz database or older calendars gave."""
+        return [self._context.ticks.need(number) for number in self._context.ticks.rules.outdated(database, limit)]
+
+    def find_calendar(self, namespace: str, name: str) -> bytes | None:
+        """The row of a calendar."""
+        return self._context.writer.get(self._context.tables.calendars, keys.calendar(namespace, name))
 
     def profile(self, profile_id: int) -> command_pb2.Profile:
         """An interned profile. Any thread. Raises ImpossibleState when there is none."""

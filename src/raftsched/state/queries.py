@@ -126,6 +126,8 @@ def derived_state(view: View, row: bytes) -> int:
     stored = row[rows.JOB_STATE]
     if stored == rows.JOB_CANCELLED:
         return job_pb2.JOB_STATE_CANCELLED
+    if stored == rows.JOB_COMPLETED:
+        return job_pb2.JOB_STATE_COMPLETED
     if stored == rows.JOB_PAUSED:
         return job_pb2.JOB_STATE_PAUSED
     if stored != rows.JOB_FIRED:

@@ -1,64 +1,22 @@
-"""The execution queue: PENDING executions as runs of consecutive ids, in lanes of one queue, priority and tenant.
+"""The execution queue: PENDING executions as runs of consecutive ids, in lanes of like executions (see keys.lane).
 
-A lease takes from the front: priorities strictly in order, tenants of one priority in turn.
+A lease takes from the front of lanes; which lanes, and how much of each, is dealt out in turns.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-
-import lmdb
 
 from raftsched.model.errors import ImpossibleState
 from raftsched.state.catalog import Catalog
+from raftsched.state.lanes import Lanes
+from raftsched.state.limits import Limits
+from raftsched.state.turns import Run, Selection, Selector
 from raftsched.store import keys
 from raftsched.store.writer import Writer
 
-Run = tuple[int, int]
-
-
-@dataclass(slots=True)
-class Pick:
-    """What a lease may take of one lane: the first `amount` executions of these runs (first id, count)."""
-
-    lane: bytes
-    runs: list[Run] = field(default_factory=list)
-    amount: int = 0
-    # Executions in `runs`.
-    seen: int = 0
-    exhausted: bool = False
-
-    def executions(self) -> Iterator[int]:
-        left = self.amount
-        for first, count in self.runs:
-            yield from range(first, first + min(count, left))
-            left -= count
-            if left <= 0:
-                return
-
-
-@dataclass(slots=True)
-class Selection:
-    """Picks in the order of the lease, and by level (queue and priority) the tenant whose turn is over."""
-
-    picks: list[Pick] = field(default_factory=list)
-    turns: dict[bytes, bytes] = field(default_factory=dict)
-
-    def executions(self) -> list[int]:
-        return [execution for pick in self.picks for execution in pick.executions()]
-
-    def cut(self, amount: int) -> None:
-        """Keeps the first `amount` executions only."""
-        kept = []
-        for pick in self.picks:
-            pick.amount = min(pick.amount, amount)
-            amount -= pick.amount
-            if pick.amount:
-                kept.append(pick)
-        self.picks = kept
-        last = {pick.lane[: keys.LEVEL_BYTES]: pick.lane[keys.LEVEL_BYTES :] for pick in kept}
-        self.turns = {level: last[level] for level in self.turns if level in last}
+# Turns kept in memory; when there are more, all are forgotten and read anew.
+CACHED_TURNS = 100_000
 
 
 class ReadyLanes:
@@ -69,13 +27,16 @@ class ReadyLanes:
         self._table = writer.tables.ready
         self._meta = writer.tables.meta
         self._catalog = catalog
+        self._lanes = Lanes()
+        # The rows keys.meta_turn that were read or written, by prefix.
+        self._turns: dict[bytes, bytes | None] = {}
         # Queues in which something became ready; whoever reads it empties it.
         self.woken: set[str] = set()
-        counts: dict[int, int] = {}
+        self.by_queue: dict[str, int] = {}
+        # By name.
+        self._queues: dict[str, bytes] = {}
         for key, value in writer.cursor(self._table):
-            queue = keys.lane_queue(key)
-            counts[queue] = counts.get(queue, 0) + keys.unpack_small_id(value)
-        self.by_queue = {catalog.queue_name(queue): count for queue, count in counts.items()}
+            self._add_count(key[: keys.LANE_BYTES], keys.unpack_small_id(value))
 
     def add_runs(self, runs: Sequence[tuple[bytes, int, int]]) -> None:
         """(lane, first id, count) each."""
@@ -93,18 +54,21 @@ class ReadyLanes:
         if runs:
             self.add_runs(runs)
 
-    def select(self, queues: Iterable[int], limit: int) -> Selection:
+    def select(self, queues: Iterable[int], limit: int, limits: Limits, now_ms: int) -> Selection:
         """What a lease of `limit` executions gets, taken from the queues in this order. Changes nothing."""
-        selection = Selection()
+        self._lanes.unpark_refilled(now_ms)
         cursor = self._writer.cursor(self._table)
-        for queue in queues:
-            prefix = keys.pack_small_id(queue)
-            found = cursor.set_range(prefix)
-            while limit and found and cursor.key().startswith(prefix):
-                level = cursor.key()[: keys.LEVEL_BYTES]
-                limit -= self._select_level(cursor, level, limit, selection)
-                found = _seek_after(cursor, level)
-        return selection
+
+        def next_run(lane: bytes, first: int) -> Run | None:
+            if not cursor.set_range(lane + keys.pack_id(first)):
+                return None
+            key, value = cursor.item()
+            if key[: keys.LANE_BYTES] != lane:
+                return None
+            return keys.unpack_id(key[keys.RUN_FIRST]), keys.unpack_small_id(value)
+
+        selector = Selector(self._lanes, limits, now_ms, next_run, self._turn)
+        return selector.select([keys.pack_small_id(queue) for queue in queues], limit)
 
     def take(self, selection: Selection) -> None:
         """Removes what was selected."""
@@ -122,9 +86,10 @@ class ReadyLanes:
                 left -= count
             self._writer.delete_many(self._table, gone)
             self._add_count(pick.lane, -pick.amount)
-        for level, tenant in selection.turns.items():
-            if self._writer.get(self._meta, keys.meta_turn(level)) != tenant:
-                self._writer.put(self._meta, keys.meta_turn(level), tenant)
+        for prefix, turn in selection.turns.items():
+            if self._turn(prefix) != turn:
+                self._writer.put(self._meta, keys.meta_turn(prefix), turn)
+                self._turns[prefix] = turn
 
     def remove(self, lane: bytes, execution: int) -> None:
         """Takes one execution out of the middle. Raises ImpossibleState when it is not there."""
@@ -142,76 +107,39 @@ class ReadyLanes:
                 self._writer.put(self._table, lane + keys.pack_id(part), keys.pack_small_id(size))
         self._add_count(lane, -1)
 
-    def _select_level(self, cursor: lmdb.Cursor[bytes], level: bytes, limit: int, selection: Selection) -> int:
-        """Deals `limit` executions out among the tenants of one level; the number selected."""
-        picks = self._tenants_in_turn(cursor, level, limit)
-        active, left, served = picks, limit, picks[0]
-        while left and active:
-            share = max(1, left // len(active))
-            unfinished = []
-            for pick in active:
-                wanted = min(share, left)
-                if not wanted:
-                    break
-                got = _extend(cursor, pick, wanted)
-                left -= got
-                if got:
-                    served = pick
-                if got == wanted:
-                    unfinished.append(pick)
-            active = unfinished
-        selection.picks += [pick for pick in picks if pick.amount]
-        selection.turns[level] = served.lane[keys.LEVEL_BYTES :]
-        return limit - left
+    def limit_eased(self, slot: int) -> None:
+        """The limit at `slot` may let something through that it held back."""
+        self._lanes.unpark(slot)
 
-    def _tenants_in_turn(self, cursor: lmdb.Cursor[bytes], level: bytes, limit: int) -> list[Pick]:
-        """The lanes of a level, at most `limit`, beginning after the tenant that was served last."""
-        last = self._writer.get(self._meta, keys.meta_turn(level))
-        picks: list[Pick] = []
-        found = _seek_after(cursor, level + last) if last is not None else cursor.set_range(level)
-        wrapped = last is None
-        while len(picks) < limit:
-            key = cursor.key() if found else b""
-            if not key.startswith(level):
-                if wrapped:
-                    break
-                wrapped, found = True, cursor.set_range(level)
-                continue
-            lane = key[: keys.LANE_BYTES]
-            if picks and lane == picks[0].lane:
-                break
-            picks.append(Pick(lane))
-            found = _seek_after(cursor, lane)
-        return picks
+    def leasable(self, queue: str) -> int:
+        """Executions of a queue that are ready and that no limit is known to hold back."""
+        number = self._queues.get(queue)
+        return self._lanes.open_count(number) if number is not None else 0
+
+    def refill_ms(self, queue: str) -> int | None:
+        """When a rate that holds executions of the queue back lets the next one through; None: none does."""
+        number = self._queues.get(queue)
+        return self._lanes.refill_ms(number) if number is not None else None
+
+    def _turn(self, prefix: bytes) -> bytes | None:
+        try:
+            return self._turns[prefix]
+        except KeyError:
+            if len(self._turns) >= CACHED_TURNS:
+                self._turns = {}
+            turn = self._turns[prefix] = self._writer.get(self._meta, keys.meta_turn(prefix))
+            return turn
 
     def _add_count(self, lane: bytes, count: int) -> str:
+        self._lanes.change(lane, count)
         name = self._catalog.queue_name(keys.lane_queue(lane))
         if name in self.by_queue:
             self.by_queue[name] += count
         else:
             # A new dict, since other threads may be walking through this one.
             self.by_queue = {**self.by_queue, name: count}
+            self._queues[name] = lane[: keys.QUEUE_BYTES]
         return name
-
-
-def _extend(cursor: lmdb.Cursor[bytes], pick: Pick, wanted: int) -> int:
-    """Selects up to `wanted` more executions of the lane; how many there were."""
-    while pick.seen < pick.amount + wanted and not pick.exhausted:
-        after = pick.lane + keys.pack_id(pick.runs[-1][0] + 1) if pick.runs else pick.lane
-        if not cursor.set_range(after) or cursor.key()[: keys.LANE_BYTES] != pick.lane:
-            pick.exhausted = True
-            break
-        count = keys.unpack_small_id(cursor.value())
-        pick.runs.append((keys.unpack_id(cursor.key()[keys.RUN_FIRST]), count))
-        pick.seen += count
-    got = min(wanted, pick.seen - pick.amount)
-    pick.amount += got
-    return got
-
-
-def _seek_after(cursor: lmdb.Cursor[bytes], prefix: bytes) -> bool:
-    following = keys.after_prefix(prefix)
-    return following is not None and cursor.set_range(following)
 
 
 def _runs(ids: Sequence[int]) -> Iterator[Run]:

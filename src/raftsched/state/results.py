@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from raftsched.model.errors import RaftschedError
+from raftsched.store.rows import LimitRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,15 @@ class JobChanged:
     """The job is as the command wants it, now or since an earlier request."""
 
     job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """`execution` 0: it was skipped, or waits in the job's overlap queue."""
+
+    execution: int
+    scheduled_for_ms: int
+    skipped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,14 @@ class VerificationStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitStored:
+    """The limit as it is now; `leased` executions count against its concurrency."""
+
+    row: LimitRow
+    leased: int
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """Carried out; there is nothing more to say."""
 
@@ -132,6 +150,7 @@ Result = (
     | JobCancelled
     | JobChanged
     | ExecutionCancelled
+    | Triggered
     | CancelNeedsWorker
     | Replayed
     | Fired
@@ -140,6 +159,7 @@ Result = (
     | Renewed
     | Settled
     | VerificationStarted
+    | LimitStored
     | Done
 )
 

@@ -301,6 +301,11 @@ def idempotency(namespace: str, key: str) -> bytes:
     return digest_key((namespace.encode(), key.encode()))
 
 
+def trigger(job: bytes, key: str) -> bytes:
+    """idempotency: -> rows.TRIGGERED. Three parts, hence none of the keys that `idempotency` makes."""
+    return digest_key((b"trigger", job, key.encode()))
+
+
 def content(serialized: bytes) -> bytes:
     """profile_ids, schedule_ids: serialized message -> u32 id."""
     return digest_key((serialized,))

@@ -102,7 +102,7 @@ SKIPPED = struct.Struct(">BQQ")
 
 # extras, by kind; all that are absent are 0, or none:
 #   EXTRA_RUNS: occurrences of the schedule that were started, or wait to be, u64; for jobs with max_runs
-#   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own)
+#   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own); with OWN_PAYLOAD in cause: payload
 #   EXTRA_PAUSE: paused_ms u64, resumed_ms u64 (0 while paused), note utf-8
 #   EXTRA_FAILURES_IN_A_ROW: dead letters since the last success u32
 #   EXTRA_LAST_TRIGGER: scheduled_for_ms u64 of the newest execution that was triggered
@@ -127,6 +127,8 @@ CALENDAR = struct.Struct(">Q")
 _TICK_TABLE = struct.Struct(">BQ")
 
 # idempotency: -> fingerprint 16 bytes, first job u64, number of jobs u32 (their ids are consecutive)
+#   and for a trigger -> fingerprint 16 bytes, execution u64 (0: none was started), scheduled_for_ms u64, skipped u8
+TRIGGERED = struct.Struct(">16sQQB")
 IDEMPOTENCY = struct.Struct(">16sQI")
 
 # meta

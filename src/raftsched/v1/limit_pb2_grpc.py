@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class LimitServiceStub:
     """Limits: how fast, and how much at once, executions of a queue, tenant or handler are leased. Exact for the whole
-    cluster. An execution must be within every limit that applies to it.
+    cluster, by the replicated clock. An execution must be within every limit that applies to it; one that must wait holds
+    up no other that need not. Each attempt counts.
     """
 
     def __init__(self, channel):
@@ -55,11 +56,13 @@ class LimitServiceStub:
 
 class LimitServiceServicer:
     """Limits: how fast, and how much at once, executions of a queue, tenant or handler are leased. Exact for the whole
-    cluster. An execution must be within every limit that applies to it.
+    cluster, by the replicated clock. An execution must be within every limit that applies to it; one that must wait holds
+    up no other that need not. Each attempt counts.
     """
 
     def PutLimit(self, request, context):
-        """Creates or replaces a limit; it counts from the next lease on.
+        """Creates or replaces a limit; it counts from the next lease on. Repeating it changes nothing: what is leased stays
+        leased, and what a rate has used up stays used up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -107,7 +110,8 @@ def add_LimitServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class LimitService:
     """Limits: how fast, and how much at once, executions of a queue, tenant or handler are leased. Exact for the whole
-    cluster. An execution must be within every limit that applies to it.
+    cluster, by the replicated clock. An execution must be within every limit that applies to it; one that must wait holds
+    up no other that need not. Each attempt counts.
     """
 
     @staticmethod

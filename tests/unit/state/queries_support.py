@@ -38,7 +38,11 @@ class Rows:
     def add_profile(self, *, namespace: str = "default", queue: str = "default", handler: str = "h") -> int:
         self.profiles += 1
         head = rows.PROFILE.pack(
-            self.add_name(keys.NAMESPACE, namespace), self.add_name(keys.QUEUE, queue), self.add_name(keys.TENANT, "")
+            self.add_name(keys.NAMESPACE, namespace),
+            self.add_name(keys.QUEUE, queue),
+            self.add_name(keys.TENANT, ""),
+            self.add_name(keys.HANDLER, handler),
+            0,
         )
         profile = command_pb2.Profile(namespace=namespace, queue=queue, handler=handler, max_attempts=3)
         self._put("profiles", keys.pack_small_id(self.profiles), head + profile.SerializeToString())

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import RaftschedError
 from raftsched.model.transitions import ExecutionState
+from raftsched.state.limits import slots_of
 from raftsched.state.machine import Machine
 from raftsched.state.results import Effects, JobsCreated, Leased, Rejected, Result, SessionOpened, Settled
 from raftsched.store import keys, rows
@@ -249,6 +250,7 @@ class Node:
         self._check_due(jobs, executions)
         self._check_ready(executions)
         self._check_leases(executions)
+        self._check_limits(executions)
         self._check_sessions()
         dead = {keys.unpack_dead_letter(key)[1:] for key, _ in self.table("dead_letters")}
         assert dead == {
@@ -325,6 +327,19 @@ class Node:
         assert self.machine.counters.leased == len(held)
         deadlines = {keys.unpack_deadline(key) for key, _ in self.table("deadlines")}
         assert timeouts <= deadlines
+
+    def _check_limits(self, executions: dict[int, rows.ExecutionRow]) -> None:
+        """What is counted in memory is what the store says."""
+        context = self.machine._context
+        leased: dict[int, int] = {}
+        for row in executions.values():
+            if row.status in (LEASED, RUNNING):
+                for slot in slots_of(context.catalog.profile(keys.pack_small_id(row.profile))):
+                    leased[slot] = leased.get(slot, 0) + 1
+        assert context.limits._leased == leased
+        for _, value in self.table("limits"):
+            limit = rows.LimitRow.unpack(value)
+            assert 0 <= limit.level <= limit.burst * 1_000_000
 
     def _check_sessions(self) -> None:
         expiries = {}

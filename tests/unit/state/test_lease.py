@@ -151,13 +151,14 @@ def test_a_payload_above_the_limit_is_leased_alone(node: Node) -> None:
     assert list(node.lease(node.open_session(), payload_bytes_limit=100).executions) == [1]
 
 
-def test_a_cut_by_payload_leaves_the_other_tenants_ready(node: Node) -> None:
+def test_tenants_share_a_block_that_payloads_cut_short(node: Node) -> None:
     for tenant in ("a", "b"):
         node.create(4, tenant=tenant, payloads=[bytes(40)] * 4)
     node.fire()
     session = node.open_session()
-    assert jobs_of(node.lease(session, payload_bytes_limit=100), node) == ["a", "a"]
-    assert jobs_of(node.lease(session, payload_bytes_limit=100), node) == ["b", "b"]
+    assert jobs_of(node.lease(session, payload_bytes_limit=100), node) == ["a", "b"]
+    assert jobs_of(node.lease(session, 1, payload_bytes_limit=100), node) == ["a"]
+    assert jobs_of(node.lease(session, payload_bytes_limit=100), node) == ["b", "a"]
 
 
 def test_another_nodes_lease_says_nothing_here_but_changes_the_same(node: Node) -> None:

@@ -4,7 +4,7 @@ from raftsched.model.errors import ImpossibleState
 from raftsched.state import leases
 from raftsched.state.context import Context
 from raftsched.store import keys
-from tests.unit.state.support import Node
+from tests.unit.state.support import Node, profile
 
 SESSION = 7
 
@@ -13,7 +13,9 @@ def block(node: Node, *executions: int) -> tuple[Context, bytes]:
     """A context with one lease block in an otherwise empty store, and the block's key."""
     context = Context(node.store, node_id=1)
     context.token = 9
-    leases.add(context, SESSION, keys.pack_ids(executions), ())
+    settings = profile()
+    interned = context.catalog.intern_profile(settings.SerializeToString(deterministic=True), settings)
+    leases.add(context, SESSION, keys.pack_ids(executions), [keys.pack_small_id(interned.id)] * len(executions))
     return context, keys.lease(SESSION, 9)
 
 

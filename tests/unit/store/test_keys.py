@@ -53,6 +53,9 @@ def test_lanes_sort_by_queue_then_from_the_highest_priority_down() -> None:
     assert lanes == sorted(lanes)
     assert [keys.lane_queue(lane) for lane in lanes] == [1] * 6 + [2] * 6
     assert [keys.lane_tenant(lane) for lane in lanes] == [1, 2] * 6
+    lane = keys.lane(1, 9, 2, 3, 4, 5)
+    assert (len(lane), keys.lane_limited(lane + keys.pack_id(7))) == (keys.LANE_BYTES, (3, 4, 5))
+    assert (lane + keys.pack_id(7))[keys.RUN_FIRST] == keys.pack_id(7)
 
 
 @given(st.binary(max_size=4), st.binary(max_size=6))

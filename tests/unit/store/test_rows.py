@@ -55,10 +55,20 @@ def test_an_execution_row_reads_back_and_its_slices_are_where_they_say(
     )
 
 
-@given(U64, st.lists(U64, max_size=3), st.lists(U64, max_size=5))
-def test_a_lease_row_reads_back(leased_ms: int, timeouts: list[int], executions: list[int]) -> None:
-    row = rows.LeaseRow(leased_ms, tuple(timeouts), keys.pack_ids(executions))
+@given(U64, st.lists(U64, max_size=3), st.lists(U64, max_size=5), st.lists(st.tuples(U32, U32), max_size=4))
+def test_a_lease_row_reads_back(
+    leased_ms: int, timeouts: list[int], executions: list[int], profiles: list[tuple[int, int]]
+) -> None:
+    row = rows.LeaseRow(leased_ms, tuple(timeouts), keys.pack_ids(executions), tuple(profiles))
     assert rows.LeaseRow.unpack(row.pack()) == row
+
+
+@given(U32, U64, U32, U32, U64, U64, U32)
+def test_a_limit_row_reads_back(
+    concurrency: int, rate: int, burst: int, weight: int, level: int, at_ms: int, number: int
+) -> None:
+    row = rows.LimitRow(concurrency, rate, burst, weight, level, at_ms, number)
+    assert rows.LimitRow.unpack(row.pack()) == row
 
 
 @given(st.booleans(), U64, st.text(max_size=200), st.lists(st.text(max_size=63), max_size=64))

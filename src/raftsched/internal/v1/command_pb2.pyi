@@ -33,7 +33,7 @@ class Member(_message.Message):
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., voter: _Optional[bool] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "put_calendar", "delete_calendar", "replace_ticks", "pause_job", "resume_job", "cancel_execution", "trigger_job", "update_job", "reschedule_job", "delete_job", "create_backfill", "cancel_backfill", "reclaim", "claim_key", "complete_key")
+    __slots__ = ("origin", "request", "create_jobs", "cancel_job", "replay_dead_letters", "fire", "tick", "extend_ticks", "assign_shards", "leader_started", "verify", "open_session", "close_session", "renew", "lease", "release", "started", "ack", "fail", "put_calendar", "delete_calendar", "replace_ticks", "pause_job", "resume_job", "cancel_execution", "trigger_job", "update_job", "reschedule_job", "delete_job", "create_backfill", "cancel_backfill", "reclaim", "claim_key", "complete_key", "put_limit", "delete_limit")
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CREATE_JOBS_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,8 @@ class Command(_message.Message):
     RECLAIM_FIELD_NUMBER: _ClassVar[int]
     CLAIM_KEY_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_KEY_FIELD_NUMBER: _ClassVar[int]
+    PUT_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DELETE_LIMIT_FIELD_NUMBER: _ClassVar[int]
     origin: int
     request: int
     create_jobs: CreateJobs
@@ -102,7 +104,9 @@ class Command(_message.Message):
     reclaim: Reclaim
     claim_key: ClaimKey
     complete_key: CompleteKey
-    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., put_calendar: _Optional[_Union[PutCalendar, _Mapping]] = ..., delete_calendar: _Optional[_Union[DeleteCalendar, _Mapping]] = ..., replace_ticks: _Optional[_Union[ReplaceTicks, _Mapping]] = ..., pause_job: _Optional[_Union[PauseJob, _Mapping]] = ..., resume_job: _Optional[_Union[ResumeJob, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., trigger_job: _Optional[_Union[TriggerJob, _Mapping]] = ..., update_job: _Optional[_Union[UpdateJob, _Mapping]] = ..., reschedule_job: _Optional[_Union[RescheduleJob, _Mapping]] = ..., delete_job: _Optional[_Union[DeleteJob, _Mapping]] = ..., create_backfill: _Optional[_Union[CreateBackfill, _Mapping]] = ..., cancel_backfill: _Optional[_Union[CancelBackfill, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ...) -> None: ...
+    put_limit: PutLimit
+    delete_limit: DeleteLimit
+    def __init__(self, origin: _Optional[int] = ..., request: _Optional[int] = ..., create_jobs: _Optional[_Union[CreateJobs, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., replay_dead_letters: _Optional[_Union[ReplayDeadLetters, _Mapping]] = ..., fire: _Optional[_Union[Fire, _Mapping]] = ..., tick: _Optional[_Union[Tick, _Mapping]] = ..., extend_ticks: _Optional[_Union[ExtendTicks, _Mapping]] = ..., assign_shards: _Optional[_Union[AssignShards, _Mapping]] = ..., leader_started: _Optional[_Union[LeaderStarted, _Mapping]] = ..., verify: _Optional[_Union[Verify, _Mapping]] = ..., open_session: _Optional[_Union[OpenSession, _Mapping]] = ..., close_session: _Optional[_Union[CloseSession, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., release: _Optional[_Union[Release, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., fail: _Optional[_Union[Fail, _Mapping]] = ..., put_calendar: _Optional[_Union[PutCalendar, _Mapping]] = ..., delete_calendar: _Optional[_Union[DeleteCalendar, _Mapping]] = ..., replace_ticks: _Optional[_Union[ReplaceTicks, _Mapping]] = ..., pause_job: _Optional[_Union[PauseJob, _Mapping]] = ..., resume_job: _Optional[_Union[ResumeJob, _Mapping]] = ..., cancel_execution: _Optional[_Union[CancelExecution, _Mapping]] = ..., trigger_job: _Optional[_Union[TriggerJob, _Mapping]] = ..., update_job: _Optional[_Union[UpdateJob, _Mapping]] = ..., reschedule_job: _Optional[_Union[RescheduleJob, _Mapping]] = ..., delete_job: _Optional[_Union[DeleteJob, _Mapping]] = ..., create_backfill: _Optional[_Union[CreateBackfill, _Mapping]] = ..., cancel_backfill: _Optional[_Union[CancelBackfill, _Mapping]] = ..., reclaim: _Optional[_Union[Reclaim, _Mapping]] = ..., claim_key: _Optional[_Union[ClaimKey, _Mapping]] = ..., complete_key: _Optional[_Union[CompleteKey, _Mapping]] = ..., put_limit: _Optional[_Union[PutLimit, _Mapping]] = ..., delete_limit: _Optional[_Union[DeleteLimit, _Mapping]] = ...) -> None: ...
 
 class Profile(_message.Message):
     __slots__ = ("namespace", "handler", "queue", "content_type", "tenant", "priority", "max_attempts", "initial_backoff_ms", "max_backoff_ms", "multiplier", "backoff_jitter", "run_timeout_ms", "jitter_ms", "overlap", "catch_up", "overlap_limit", "catch_up_window_ms", "catch_up_limit", "catch_up_interval_ms", "max_runs", "start_deadline_ms", "backoff", "max_elapsed_ms", "non_retryable_errors", "retention_age_ms", "retention_executions", "concurrency_key", "concurrency_limit", "pause_after_failures", "dependency_rule")
@@ -641,3 +645,27 @@ class CancelBackfill(_message.Message):
     BACKFILL_FIELD_NUMBER: _ClassVar[int]
     backfill: int
     def __init__(self, backfill: _Optional[int] = ...) -> None: ...
+
+class PutLimit(_message.Message):
+    __slots__ = ("scope", "name", "concurrency", "rate", "burst", "weight")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    BURST_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    scope: int
+    name: str
+    concurrency: int
+    rate: int
+    burst: int
+    weight: int
+    def __init__(self, scope: _Optional[int] = ..., name: _Optional[str] = ..., concurrency: _Optional[int] = ..., rate: _Optional[int] = ..., burst: _Optional[int] = ..., weight: _Optional[int] = ...) -> None: ...
+
+class DeleteLimit(_message.Message):
+    __slots__ = ("scope", "name")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    scope: int
+    name: str
+    def __init__(self, scope: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
