@@ -11,6 +11,7 @@ from grpc_reflection.v1alpha import reflection
 
 from raftsched.api.cluster_service import ClusterService
 from raftsched.api.core_gate import CoreGate
+from raftsched.api.dedup_service import DedupService
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.interceptor import CallInterceptor
 from raftsched.api.job_service import JobService
@@ -18,6 +19,8 @@ from raftsched.api.ports import Core
 from raftsched.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
+    dedup_pb2,
+    dedup_pb2_grpc,
     execution_pb2,
     execution_pb2_grpc,
     job_pb2,
@@ -142,6 +145,7 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
     jobs = JobService(gate, wall_ms)
     executions = ExecutionService(gate)
     cluster = ClusterService(gate)
+    dedup = DedupService(gate)
     return (
         Service(
             job_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
@@ -154,5 +158,9 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
         Service(
             cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
             lambda server: cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, server),
+        ),
+        Service(
+            dedup_pb2.DESCRIPTOR.services_by_name["DedupService"].full_name,
+            lambda server: dedup_pb2_grpc.add_DedupServiceServicer_to_server(dedup, server),
         ),
     )

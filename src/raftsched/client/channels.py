@@ -15,6 +15,7 @@ import grpc.aio
 
 from raftsched.client.errors import ClientClosed, RaftschedError, from_rpc
 from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
+from raftsched.v1.dedup_pb2_grpc import DedupServiceStub
 from raftsched.v1.execution_pb2_grpc import ExecutionServiceStub
 from raftsched.v1.job_pb2_grpc import JobServiceStub
 
@@ -61,13 +62,14 @@ def open_channel(
 class Stubs:
     """The unary services of one node."""
 
-    __slots__ = ("channel", "cluster", "executions", "jobs")
+    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs")
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
         self.jobs: Any = JobServiceStub(channel)
         self.executions: Any = ExecutionServiceStub(channel)
         self.cluster: Any = ClusterServiceStub(channel)
+        self.dedup: Any = DedupServiceStub(channel)
 
 
 class _Node:

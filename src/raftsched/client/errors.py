@@ -128,6 +128,18 @@ class JobStateForbids(RaftschedError):
     default_reason = "JOB_STATE_FORBIDS"
 
 
+class LeaseOver(RaftschedError):
+    """The execution is not leased under that token any more: another run of it may have begun."""
+
+    default_reason = "LEASE_OVER"
+
+
+class KeyNotOwned(RaftschedError):
+    """The key is not claimed under that token: its time is over, or another run has claimed it since."""
+
+    default_reason = "KEY_NOT_OWNED"
+
+
 class EtagMismatch(RaftschedError):
     """The job has changed since it was read."""
 

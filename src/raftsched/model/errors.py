@@ -178,6 +178,27 @@ class BackfillNotFound(RaftschedError):
     reason = "BACKFILL_NOT_FOUND"
 
 
+class CalendarNotFound(RaftschedError):
+    """There is no such calendar."""
+
+    code = Code.NOT_FOUND
+    reason = "CALENDAR_NOT_FOUND"
+
+
+class CalendarInUse(RaftschedError):
+    """The schedule of a job uses the calendar."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "CALENDAR_IN_USE"
+
+
+class CalendarChanged(RaftschedError):
+    """The calendar was changed by somebody else meanwhile; try again."""
+
+    code = Code.ABORTED
+    reason = "CALENDAR_CHANGED"
+
+
 class NotDeadLetter(RaftschedError):
     """The execution is not in the dead letters."""
 
@@ -274,6 +295,20 @@ class CannotLead(RaftschedError):
 
     code = Code.FAILED_PRECONDITION
     reason = "CANNOT_LEAD"
+
+
+class LeaseOver(RaftschedError):
+    """The execution is not leased under that token any more: another run of it may have begun."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "LEASE_OVER"
+
+
+class KeyNotOwned(RaftschedError):
+    """The key is not claimed under that token: its time is over, or another run has claimed it since."""
+
+    code = Code.FAILED_PRECONDITION
+    reason = "KEY_NOT_OWNED"
 
 
 class ProtocolViolation(RaftschedError):

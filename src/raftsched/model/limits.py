@@ -87,6 +87,11 @@ TIME_ZONE_MAX_LENGTH = 64
 MAX_LOST_LEASES = 20
 # An error message is for people; a stack trace fits, a core dump does not.
 ERROR_MAX_BYTES = 4 * 1024
+# What a handler claims lives as long as what might run again; longer than a year it is a database.
+DEDUP_KEY_MAX_LENGTH = 200
+DEDUP_KEEP_MIN_MS = SECOND_MS
+DEDUP_KEEP_DEFAULT_MS = 7 * DAY_MS
+DEDUP_KEEP_MAX_MS = YEAR_MS
 # A class, and what it derives from: deep hierarchies have some ten.
 ERROR_CLASS_MAX_LENGTH = 200
 ERROR_CLASSES_MAX_COUNT = 16

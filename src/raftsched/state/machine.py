@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import deadlines, due, endings, graph, overlap
+from raftsched.state import deadlines, dedup, due, endings, graph, overlap
 from raftsched.state.calendars import apply_delete_calendar, apply_put_calendar
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.cancel_execution import apply_cancel_execution
@@ -67,6 +67,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "started": apply_started,
     "ack": apply_ack,
     "fail": apply_fail,
+    "claim_key": dedup.apply_claim_key,
+    "complete_key": dedup.apply_complete_key,
     "put_limit": apply_put_limit,
     "delete_limit": apply_delete_limit,
 }

@@ -117,6 +117,17 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyClaimed:
+    """Whether the key is the caller's; else whether it is completed, with the result. `token` is the owner's."""
+
+    claimed: bool
+    completed: bool
+    result: bytes
+    token: int
+    expiry_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """Answer to Ack, Fail, Started and Release: the executions that were refused as stale."""
 
@@ -157,6 +168,7 @@ Result = (
     | SessionOpened
     | Leased
     | Renewed
+    | KeyClaimed
     | Settled
     | VerificationStarted
     | LimitStored

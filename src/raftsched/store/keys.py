@@ -164,6 +164,19 @@ def attempt(execution: bytes, token: int) -> bytes:
     return execution + _ID.pack(token)
 
 
+# dedup: digest of namespace and key -> rows.DedupRow, and (expiry_ms u64, that digest) -> empty.
+DEDUP_EXPIRY_BYTES = 40
+
+
+def dedup(namespace: str, key: str) -> bytes:
+    return digest_key((namespace.encode(), key.encode()))
+
+
+def dedup_expiry(expiry_ms: int, key: bytes) -> bytes:
+    """`key` b"" sorts before every key that expires then."""
+    return _ID.pack(expiry_ms) + key
+
+
 # skipped: (job u64, first scheduled_for_ms u64)
 def skipped(job: int, scheduled_for_ms: int) -> bytes:
     return _PAIR.pack(job, scheduled_for_ms)

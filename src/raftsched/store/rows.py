@@ -78,6 +78,9 @@ EXECUTION_EXTRA = struct.Struct(">QQQ")
 #   ended_ms u64, then worker and error's class, each: u16 length, utf-8; then error utf-8
 ATTEMPT = struct.Struct(">HBQQQ")
 
+# dedup: -> expiry_ms u64, keep_ms u64, execution u64, token u64, completed u8, then the result
+DEDUP = struct.Struct(">QQQQB")
+
 # leases: (session, token) -> leased_ms u64, n u16, m u16, n × run_timeout_ms u64 (each with a deadline row),
 #   m × (profile u32, how many of the executions have it u32), execution ids u64
 LEASE_HEAD = struct.Struct(">QHH")
@@ -96,6 +99,8 @@ LEVEL_TURN = struct.Struct(">4sI")
 # sessions: session -> open u8, expiry_ms u64, ttl_ms u64, opened_ms u64, ended_ms u64,
 #   then worker and queues, each: u16 length, utf-8
 SESSION = struct.Struct(">BQQQQQ")
+
+# results: execution -> what its handler returned, where that is not empty
 
 # skipped: (job, scheduled_for_ms) -> reason u8 (raftsched.v1.SkipReason), count u64, last scheduled_for_ms u64
 SKIPPED = struct.Struct(">BQQ")
@@ -341,6 +346,27 @@ class AttemptRow:
     def pack(self) -> bytes:
         head = ATTEMPT.pack(self.number, self.outcome, self.leased_ms, self.started_ms, self.ended_ms)
         return head + _packed_text(self.worker) + _packed_text(self.error_class) + self.error.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class DedupRow:
+    """Who has claimed a key, decoded; `result` once it is completed."""
+
+    expiry_ms: int
+    keep_ms: int
+    execution: int
+    token: int
+    completed: bool
+    result: bytes = b""
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "DedupRow":
+        expiry_ms, keep_ms, execution, token, completed = DEDUP.unpack_from(value)
+        return cls(expiry_ms, keep_ms, execution, token, bool(completed), value[DEDUP.size :])
+
+    def pack(self) -> bytes:
+        head = DEDUP.pack(self.expiry_ms, self.keep_ms, self.execution, self.token, self.completed)
+        return head + self.result
 
 
 @dataclass(frozen=True, slots=True)
