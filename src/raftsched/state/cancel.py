@@ -4,7 +4,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, JobFinished, JobNotFound, JobRunning
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import endings, graph, leases, skipped
+from raftsched.state import catch_up, due_row, endings, graph, leases, overlap, skipped
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import CANCEL, IS_TERMINAL
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
@@ -29,7 +29,7 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     if job.state == rows.JOB_CANCELLED:
         return JobCancelled(command.job)
     under_way, has_older = _under_way(context, row[rows.JOB_LAST_EXECUTION])
-    if job.state == rows.JOB_FIRED and not under_way:
+    if job.state in (rows.JOB_FIRED, rows.JOB_COMPLETED) and not under_way:
         raise JobFinished(job=str(command.job))
     for execution, found in under_way:
         if found[rows.EXECUTION_STATUS] == ExecutionState.RUNNING:
@@ -38,6 +38,8 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
         session, token = keys.unpack_pair(found[rows.EXECUTION_LEASE])
         if found[rows.EXECUTION_STATUS] == ExecutionState.LEASED and token != command.dropped_token:
             return CancelNeedsWorker(command.job, keys.unpack_id(execution), token, session)
+    # First of all, or the end of the one before would start the next.
+    overlap.drop_waiting(context, number, row, execution_pb2.SKIP_REASON_CANCELLED)
     for execution, found in under_way:
         _cancel_execution(context, execution, found)
     if has_older:
@@ -95,19 +97,20 @@ def cancelled_row(row: bytes) -> bytes:
 
 def _stop_waiting(context: Context, number: int, row: bytes, job: rows.JobRow) -> None:
     """Removes the job from due or starved; an occurrence that is overdue is recorded as skipped."""
-    if job.schedule:
+    key = keys.pack_id(number)
+    if job.schedule and job.state != rows.JOB_COMPLETED:
         schedule = context.catalog.schedule(row[rows.JOB_SCHEDULE])
         context.ticks.use(schedule, -1)
-    if job.state == rows.JOB_STARVED:
+        # Also while it is paused, where it has such a row.
         context.writer.delete(context.tables.starved, keys.starved(job.schedule, number))
+        catch_up.caught_up(context, key, row)
     if job.state != rows.JOB_WAITING:
         return
+    due_row.remove(context, key, row)
     jitter_ms = job_jitter_ms(number, context.catalog.profile(row[rows.JOB_PROFILE]).jitter_ms)
-    if not context.writer.delete(context.tables.due, keys.due(number, job.scheduled_for_ms + jitter_ms)):
-        raise ImpossibleState(f"job {number} waits but has no due row")
     if job.scheduled_for_ms + jitter_ms > context.now_ms:
         return
-    last_ms, count, key = job.scheduled_for_ms, 1, keys.pack_id(number)
+    last_ms, count = job.scheduled_for_ms, 1
     if not job.schedule:
         skip = rows.SkippedRow(execution_pb2.SKIP_REASON_CANCELLED, count, last_ms)
         context.writer.put(context.tables.skipped, keys.skipped(number, last_ms), skip.pack())

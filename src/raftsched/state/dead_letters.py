@@ -48,8 +48,16 @@ def _start(context: Context, number: bytes, row: bytes, old: rows.ExecutionRow, 
     writer, tables = context.writer, context.tables
     job_key, profile = row[rows.EXECUTION_JOB], row[rows.EXECUTION_PROFILE]
     cause = execution_pb2.EXECUTION_CAUSE_REPLAY
+    has_own = row[rows.EXECUTION_CAUSE] & rows.OWN_PAYLOAD
     started = overlap.start(
-        context, job_key, jobs[job_key], old.scheduled_for_ms, cause, profile=profile, ignore_overlap=True
+        context,
+        job_key,
+        jobs[job_key],
+        old.scheduled_for_ms,
+        cause,
+        profile=profile,
+        payload=writer.get(tables.execution_payloads, number) if has_own else None,
+        ignore_overlap=True,
     )
     new_key, jobs[job_key] = started.execution, started.job
     assert new_key is not None, "what ignores the overlap policy starts"

@@ -2,7 +2,7 @@
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.retry import RUN_TIMEOUT_CLASS
-from raftsched.state import failures, leases, schedules, sessions, start_deadline
+from raftsched.state import failures, leases, restamp, schedules, sessions, start_deadline
 from raftsched.state.context import Context
 from raftsched.state.results import Done, LeaseEnded
 from raftsched.store import keys, rows
@@ -24,7 +24,7 @@ def next_deadline_ms(context: Context) -> int | None:
     start_ms = _first_ms(context, keys.START_DEADLINE)
     if start_ms is not None:
         times.append(start_ms)
-    if schedules.has_stampable(context) or not context.graph.is_empty:
+    if schedules.has_stampable(context) or restamp.is_under_way(context) or not context.graph.is_empty:
         times.append(context.now_ms)
     return min(times, default=None)
 
@@ -41,6 +41,7 @@ def apply_tick(context: Context, command: command_pb2.Tick) -> Done:
     for key in _over(context, keys.START_DEADLINE, limit):
         start_deadline.end_one(context, key)
     schedules.stamp_some(context, min(command.limit, MAX_DEADLINES))
+    restamp.restamp_some(context, min(command.limit, MAX_DEADLINES))
     return Done()
 
 

@@ -54,12 +54,13 @@ def start(
     cause: int,
     *,
     profile: bytes | None = None,
+    payload: bytes | None = None,
     ignore_overlap: bool = False,
 ) -> Start:
     """Starts an occurrence under the job's overlap policy; `job` is the job's row as it is now.
 
     `cause` is a value of raftsched.v1.ExecutionCause, 0 for the schedule. `profile`, the key of one, stands in for the
-    job's own, with the same policy.
+    job's own, with the same policy; `payload` stands in for the job's.
     """
     settings = context.catalog.profile(job[rows.JOB_PROFILE])
     if not ignore_overlap:
@@ -68,13 +69,13 @@ def start(
             skipped.record_one(context, job_key, job, reason, scheduled_for_ms, is_tick=not cause)
             return Start(None, queued=False, skipped=True, job=job)
         if settings.overlap == _QUEUE and _must_wait(context, job_key):
-            place = overlap_queue.add(context, job_key, scheduled_for_ms, cause, profile)
+            place = overlap_queue.add(context, job_key, scheduled_for_ms, cause, profile, payload)
             start_deadline.watch_waiting(context, settings, job_key, place, scheduled_for_ms, cause)
             return Start(None, queued=True, skipped=False, job=job)
         if settings.overlap == _REPLACE and _replace(context, job_key):
             # What followed the cancelling may have changed the job.
             job = context.writer.get_all(context.tables.jobs, [job_key])[0]
-    execution, job = _spawn(context, settings, job_key, job, scheduled_for_ms, cause, profile)
+    execution, job = _spawn(context, settings, job_key, job, scheduled_for_ms, cause, profile, payload)
     return Start(execution, queued=False, skipped=False, job=job)
 
 
@@ -108,7 +109,16 @@ def start_waiting(context: Context, job_key: bytes) -> None:
         if start_deadline.is_over(context, settings, occurrence.scheduled_for_ms, occurrence.cause):
             start_deadline.record(context, job_key, job, occurrence.scheduled_for_ms, occurrence.cause)
             continue
-        _spawn(context, settings, job_key, job, occurrence.scheduled_for_ms, occurrence.cause, occurrence.profile)
+        _spawn(
+            context,
+            settings,
+            job_key,
+            job,
+            occurrence.scheduled_for_ms,
+            occurrence.cause,
+            occurrence.profile,
+            occurrence.payload,
+        )
         return
 
 
@@ -188,10 +198,13 @@ def _spawn(
     scheduled_for_ms: int,
     cause: int,
     profile: bytes | None,
+    payload: bytes | None,
 ) -> tuple[bytes, bytes]:
     before = job[rows.JOB_LAST_EXECUTION]
     was_unfinished = settings.overlap == _SKIP and _is_unfinished(context, before)
     execution, job = spawn(context, job_key, job, scheduled_for_ms, cause, profile=profile)
+    if payload is not None:
+        _give_payload(context, execution, payload)
     if settings.tracks_unfinished or job_key in context.tracked:
         unfinished.add(context, job_key, execution)
         if profile is not None and not context.catalog.profile(profile).tracks_unfinished:
@@ -205,6 +218,14 @@ def _spawn(
         context.writer.put(context.tables.extras, keys.extra_beside(job_key, scheduled_for_ms, execution), b"")
     start_deadline.watch(context, settings, execution, scheduled_for_ms, cause)
     return execution, job
+
+
+def _give_payload(context: Context, execution: bytes, payload: bytes) -> None:
+    row = context.writer.get_all(context.tables.executions, [execution])[0]
+    cause = bytes((row[rows.EXECUTION_CAUSE] | rows.OWN_PAYLOAD,))
+    value = row[: rows.EXECUTION_CAUSE] + cause + len(payload).to_bytes(3, "big") + row[28:]
+    context.writer.put(context.tables.executions, execution, value)
+    context.writer.put(context.tables.execution_payloads, execution, payload)
 
 
 def _search_unfinished(context: Context, newest: bytes) -> list[tuple[bytes, bytes]]:

@@ -14,12 +14,16 @@ class Waiting:
     scheduled_for_ms: int
     cause: int
     profile: bytes | None
+    # None: the job's own.
+    payload: bytes | None
 
     @classmethod
     def unpack(cls, key: bytes, value: bytes) -> "Waiting":
-        scheduled_for_ms, cause, profile = rows.WAITING.unpack(value)
+        scheduled_for_ms, cause, profile = rows.WAITING.unpack_from(value)
+        payload = value[rows.WAITING.size :] if cause & rows.OWN_PAYLOAD else None
         own = keys.pack_small_id(profile) if profile else None
-        return cls(keys.unpack_id(key[-keys.ID_BYTES :]), scheduled_for_ms, cause, own)
+        place = keys.unpack_id(key[-keys.ID_BYTES :])
+        return cls(place, scheduled_for_ms, cause & ~rows.OWN_PAYLOAD, own, payload)
 
 
 def of_job(context: Context, job_key: bytes, limit: int) -> list[Waiting]:
@@ -41,7 +45,9 @@ def find(context: Context, job_key: bytes, place: int) -> Waiting | None:
     return Waiting.unpack(key, value) if value is not None else None
 
 
-def add(context: Context, job_key: bytes, scheduled_for_ms: int, cause: int, profile: bytes | None) -> int:
+def add(
+    context: Context, job_key: bytes, scheduled_for_ms: int, cause: int, profile: bytes | None, payload: bytes | None
+) -> int:
     """Puts an occurrence at the end; its place."""
     end = keys.after_prefix(keys.extra(job_key, keys.EXTRA_WAITING)) or b""
     cursor = context.writer.cursor(context.tables.extras)
@@ -49,7 +55,10 @@ def add(context: Context, job_key: bytes, scheduled_for_ms: int, cause: int, pro
     place = 1
     if (cursor.prev() if found else cursor.last()) and cursor.key().startswith(keys.extra(job_key, keys.EXTRA_WAITING)):
         place = keys.unpack_id(cursor.key()[-keys.ID_BYTES :]) + 1
+    if payload is not None:
+        cause |= rows.OWN_PAYLOAD
     value = rows.WAITING.pack(scheduled_for_ms, cause, keys.unpack_small_id(profile) if profile is not None else 0)
+    value += payload or b""
     context.writer.put(context.tables.extras, keys.extra_waiting(job_key, place), value)
     return place
 
