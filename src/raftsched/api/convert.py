@@ -181,12 +181,7 @@ class _CommandBuilder:
         return self._command
 
     def _count_payload(self, payload: bytes) -> None:
-        if len(payload) > limits.PAYLOAD_MAX_BYTES:
-            raise InvalidField(
-                f"{len(payload):,} bytes are too many; at most {limits.PAYLOAD_MAX_BYTES:,} are right",
-                field="payload",
-                limit=str(limits.PAYLOAD_MAX_BYTES),
-            )
+        validate.check_payload(payload)
         self._payload_bytes += len(payload)
         if self._payload_bytes > limits.BATCH_MAX_BYTES:
             raise InvalidField(

@@ -1,17 +1,20 @@
 """The calls of JobService that change a job which is registered already."""
 
+import uuid
+
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
-from raftsched.api.messages import job_message
+from raftsched.api.messages import job_message, timestamp
 from raftsched.api.unknown_fields import refuse_unknown_fields
-from raftsched.api.validate import check_id, check_request_id, check_text
+from raftsched.api.validate import check_id, check_payload, check_request_id, check_text
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
-from raftsched.model.errors import JobNotFound, OutcomeUnknown, ReadTimeout
+from raftsched.model.errors import InvalidField, JobNotFound, OutcomeUnknown, ReadTimeout
 from raftsched.state.queries import JobRecord, get_job
+from raftsched.state.results import Triggered
 from raftsched.v1 import job_pb2, job_pb2_grpc
 
-Mutation = job_pb2.PauseJobRequest | job_pb2.ResumeJobRequest
+Mutation = job_pb2.PauseJobRequest | job_pb2.ResumeJobRequest | job_pb2.TriggerJobRequest
 
 
 class JobLifecycle(job_pb2_grpc.JobServiceServicer):
@@ -35,6 +38,28 @@ class JobLifecycle(job_pb2_grpc.JobServiceServicer):
         await self._gate.submit(command_pb2.Command(resume_job=resume), context)
         index = self._gate.answered_index
         return job_pb2.ResumeJobResponse(job=await self._read_back(request.id, context), index=index)
+
+    async def TriggerJob(self, request: job_pb2.TriggerJobRequest, context: Context) -> job_pb2.TriggerJobResponse:
+        _check(request)
+        check_payload(request.payload)
+        if request.ignore_overlap and request.refuse_overlap:
+            raise InvalidField("goes with ignore_overlap as little as yes with no", field="refuse_overlap")
+        # A key of our own makes a command that is proposed twice, because its first answer was late, run once.
+        trigger = command_pb2.TriggerJob(
+            job=request.id,
+            payload=request.payload if request.HasField("payload") else None,
+            ignore_overlap=request.ignore_overlap,
+            refuse_overlap=request.refuse_overlap,
+            key=request.request_id if request.HasField("request_id") else str(uuid.uuid4()),
+        )
+        triggered = await self._gate.submit(command_pb2.Command(trigger_job=trigger), context)
+        assert isinstance(triggered, Triggered)
+        return job_pb2.TriggerJobResponse(
+            execution_id=triggered.execution,
+            scheduled_for=timestamp(triggered.scheduled_for_ms),
+            skipped=triggered.skipped,
+            index=self._gate.answered_index,
+        )
 
     async def _read_back(self, job_id: int, context: Context) -> job_pb2.Job:
         """The job after a mutation of it, for the answer."""

@@ -77,6 +77,16 @@ def check_text(text: str, max_length: int, field: str) -> None:
         raise InvalidField("control characters are not allowed", field=field)
 
 
+def check_payload(payload: bytes, field: str = "payload") -> None:
+    """Raises InvalidField."""
+    if len(payload) > limits.PAYLOAD_MAX_BYTES:
+        raise InvalidField(
+            f"{len(payload):,} bytes are too many; at most {limits.PAYLOAD_MAX_BYTES:,} are right",
+            field=field,
+            limit=str(limits.PAYLOAD_MAX_BYTES),
+        )
+
+
 def check_content_type(content_type: str, field: str = "content_type") -> None:
     """Raises InvalidField."""
     if len(content_type) > limits.CONTENT_TYPE_MAX_LENGTH or not _CONTENT_TYPE.fullmatch(content_type):

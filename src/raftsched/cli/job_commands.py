@@ -118,7 +118,7 @@ def create(
         raise click.UsageError(
             "--run-at 'in …' is another time at each repetition: with --request-id, write the time out"
         )
-    spec = _spec(handler, _payload(payload, payload_file), options)
+    spec = _spec(handler, read_payload(payload, payload_file), options)
     with connection.client() as client:
         try:
             created = client.create_spec(spec, request_id=request_id)
@@ -404,7 +404,8 @@ def _delta(milliseconds: int | None) -> timedelta | None:
     return None if milliseconds is None else timedelta(milliseconds=milliseconds)
 
 
-def _payload(text: str | None, file: Path | None) -> bytes:
+def read_payload(text: str | None, file: Path | None) -> bytes:
+    """What --payload or --payload-file stands for. Raises UsageError for both, BadParameter for a bad file."""
     if text is not None and file is not None:
         raise click.UsageError("--payload and --payload-file exclude each other")
     if file is None:

@@ -1,10 +1,12 @@
 """`raftsched job pause`, `resume` and their like: commands that change a job which is registered already."""
 
+from pathlib import Path
+
 import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.job_commands import find_job
+from raftsched.cli.job_commands import find_job, read_payload
 from raftsched.cli.output import local_time, print_json
 from raftsched.cli.values import GIVEN
 from raftsched.client import Job, SyncClient
@@ -45,6 +47,56 @@ def resume(connection: Connection, job_id: int | None, name: str | None, namespa
     with connection.client() as client:
         resumed = client.resume(_id(client, job_id, name, namespace))
     _tell(connection, resumed, "goes on")
+
+
+@click.command("trigger", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", type=GIVEN, help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@click.option("--payload", metavar="TEXT", help="For this run, instead of the job's.")
+@click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.option("--ignore-overlap", is_flag=True, help="Run it whatever else of the job is under way.")
+@click.option(
+    "--refuse-overlap", is_flag=True, help="Fail, rather than record a skip, if the policy forbids."
+)
+@click.option("--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating it runs the job once.")
+@connects
+def trigger(
+    connection: Connection,
+    job_id: int | None,
+    name: str | None,
+    namespace: str,
+    payload: str | None,
+    payload_file: Path | None,
+    ignore_overlap: bool,
+    refuse_overlap: bool,
+    request_id: str | None,
+) -> None:
+    """Run a job now, beside its schedule, also while it is paused. Its overlap policy holds unless told otherwise.
+
+    \b
+    Examples:
+      raftsched job trigger 42
+      raftsched job trigger --name nightly --payload '{"day": "2026-01-31"}' --refuse-overlap
+    """
+    given = read_payload(payload, payload_file) if payload is not None or payload_file is not None else None
+    with connection.client() as client:
+        number = _id(client, job_id, name, namespace)
+        started = client.trigger(
+            number,
+            payload=given,
+            ignore_overlap=ignore_overlap,
+            refuse_overlap=refuse_overlap,
+            request_id=request_id,
+        )
+    if connection.as_json:
+        print_json(started)
+    elif started.execution_id is not None:
+        click.echo(f"job {number} runs as execution {started.execution_id}")
+    elif started.skipped:
+        click.echo(f"job {number} does not run: its overlap policy forbids it now (recorded as skipped)")
+    else:
+        click.echo(f"job {number} runs once what is before it in its overlap queue has ended")
 
 
 def _id(client: SyncClient, job_id: int | None, name: str | None, namespace: str) -> int:

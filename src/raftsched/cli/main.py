@@ -15,7 +15,7 @@ from raftsched.cli.dev_command import dev
 from raftsched.cli.execution_commands import execution
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
-from raftsched.cli.lifecycle_commands import pause, resume
+from raftsched.cli.lifecycle_commands import pause, resume, trigger
 from raftsched.cli.membership_commands import add, remove, transfer
 from raftsched.cli.node_command import node
 from raftsched.cli.repair_command import repair
@@ -63,7 +63,7 @@ def main(
 
 for command in (node, dev, demo, worker, job, execution, schedule, dead_letter, crontab, cluster, repair, restore):
     main.add_command(command)
-for command in (pause, resume):
+for command in (pause, resume, trigger):
     job.add_command(command)
 for command in (add, remove, transfer, verify, backup):
     cluster.add_command(command)

@@ -66,6 +66,7 @@ from raftsched.client.values import (
     RetryPolicy,
     SkippedOccurrence,
     SkipReason,
+    Triggered,
     WorkerStatus,
 )
 from raftsched.client.worker import Worker, WorkerStats
@@ -123,6 +124,7 @@ __all__ = [
     "Snooze",
     "StopReason",
     "SyncClient",
+    "Triggered",
     "Unavailable",
     "UnknownName",
     "Worker",

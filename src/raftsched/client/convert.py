@@ -140,6 +140,17 @@ def _attempt(attempt: execution_pb2.Attempt) -> values.Attempt:
     )
 
 
+def triggered_value(answer: job_pb2.TriggerJobResponse) -> values.Triggered:
+    return values.Triggered(
+        execution_id=answer.execution_id or None, scheduled_for=_time(answer.scheduled_for), skipped=answer.skipped
+    )
+
+
+def payload_bytes(payload: Any) -> bytes:
+    """As JobSpec's payload is sent. Raises InvalidField."""
+    return _encode_payload(payload)[0]
+
+
 def skipped_value(skipped: execution_pb2.SkippedOccurrence) -> values.SkippedOccurrence:
     return values.SkippedOccurrence(
         scheduled_for=_time(skipped.scheduled_for),

@@ -24,6 +24,7 @@ from raftsched.client.values import (
     OverlapPolicy,
     RetryPolicy,
     SkippedOccurrence,
+    Triggered,
 )
 from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
 
@@ -224,6 +225,32 @@ class Client:
         request = job_pb2.ResumeJobRequest(id=job_id, request_id=_request_id(request_id))
         answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
         return convert.job_value(answer.job)
+
+    async def trigger(
+        self,
+        job_id: int,
+        *,
+        payload: Any = None,
+        ignore_overlap: bool = False,
+        refuse_overlap: bool = False,
+        request_id: str | None = None,
+    ) -> Triggered:
+        """Runs a job now, beside its schedule, with its own payload or this one (see JobSpec).
+
+        Its overlap policy holds: what it forbids is recorded as skipped, or raises OverlapRefused (`refuse_overlap`);
+        `ignore_overlap` starts it in any case. The same request_id starts one execution, however often it is sent.
+        Raises JobStateForbids for a job that is cancelled or waits for others, JobNotFound.
+        """
+        request = job_pb2.TriggerJobRequest(
+            id=job_id,
+            ignore_overlap=ignore_overlap,
+            refuse_overlap=refuse_overlap,
+            request_id=_request_id(request_id),
+        )
+        if payload is not None:
+            request.payload = convert.payload_bytes(payload)
+        answer: job_pb2.TriggerJobResponse = await self._mutate(lambda stubs: stubs.jobs.TriggerJob, request)
+        return convert.triggered_value(answer)
 
     async def get_execution(self, execution_id: int, *, linearizable: bool = False) -> Execution:
         """The execution with that id. Raises ExecutionNotFound."""

@@ -83,6 +83,7 @@ class SyncClient:
     cancel = _blocking(Client.cancel)
     pause = _blocking(Client.pause)
     resume = _blocking(Client.resume)
+    trigger = _blocking(Client.trigger)
     get_execution = _blocking(Client.get_execution)
     cancel_execution = _blocking(Client.cancel_execution)
     executions = _iterating(Client.executions)

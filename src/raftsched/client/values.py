@@ -249,6 +249,16 @@ class Execution:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Triggered:
+    """What came of a trigger."""
+
+    # None when it was skipped, or waits in the job's overlap queue.
+    execution_id: int | None
+    scheduled_for: datetime
+    skipped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedOccurrence:
     """A range of occurrences of one job that did not run, and why."""
 
