@@ -190,6 +190,8 @@ def _start(context: Context, waiting: _Waiting, instance_ms: int, state: Instanc
     state.state = InstanceState.FIRED
     state.execution = keys.unpack_id(started.execution) if started.execution is not None else 0
     _save(context, waiting, instance_ms, state)
+    if started.skipped:
+        _pass_on(context, waiting, instance_ms, Ended.SKIPPED)
 
 
 def _give_up(context: Context, waiting: _Waiting, instance_ms: int) -> None:

@@ -37,18 +37,24 @@ def apply_ack(context: Context, command: command_pb2.Ack) -> Settled:
         count = len(block.executions) // keys.ID_BYTES
         check_time_column(block.started_ms, f"{field}.started_ms", count)
         check_time_column(block.ended_ms, f"{field}.ended_ms", count)
+        if block.results:
+            _check_results(block.results, f"{field}.results", count)
     _check_total(sum(len(block.executions) for block in command.blocks) // keys.ID_BYTES)
     stale: list[int] = []
     for block in command.blocks:
         times = keys.split(keys.interleave(block.started_ms, block.ended_ms), 2 * keys.ID_BYTES)
 
-        def succeed(status: int, items: Sequence[Held], times: list[bytes] = times) -> bool:
+        def succeed(
+            status: int, items: Sequence[Held], times: list[bytes] = times, results: Sequence[bytes] = block.results
+        ) -> bool:
             after = SUCCEED.get(status)
             if after is None:
                 return status == int(ExecutionState.SUCCEEDED)
             values = [row[:_STATUS] + after + times[at] + row[87:] for at, _, row in items]
             _write(context, items, values)
             _end_lease(context, items)
+            if results:
+                _keep_results(context, items, results)
             numbers = [number for _, number, _ in items]
             endings.ended(context, list(zip(numbers, values, strict=True)), ExecutionState.SUCCEEDED)
             return True
@@ -162,6 +168,24 @@ def _check_blocks(blocks: Iterable[command_pb2.LeasedBlock]) -> None:
         check_column(block.executions, f"blocks[{number}].executions")
         total += len(block.executions) // keys.ID_BYTES
     _check_total(total)
+
+
+def _check_results(results: Sequence[bytes], field: str, count: int) -> None:
+    if len(results) != count:
+        raise InvalidField(f"has {len(results)} results for {count} executions", field=field)
+    longest = max(map(len, results))
+    if longest > limits.RESULT_MAX_BYTES:
+        raise InvalidField(
+            f"{longest:,} bytes are too many; at most {limits.RESULT_MAX_BYTES:,} are right",
+            field=field,
+            limit=str(limits.RESULT_MAX_BYTES),
+        )
+
+
+def _keep_results(context: Context, items: Sequence[Held], results: Sequence[bytes]) -> None:
+    kept = [(number, results[at]) for at, number, _ in items if results[at]]
+    if kept:
+        context.writer.put_many(context.tables.results, [key for key, _ in kept], [value for _, value in kept])
 
 
 def _check_total(total: int) -> None:

@@ -6,6 +6,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.dag import Rule
 from raftsched.state.results import JobsCreated
 from raftsched.store import keys, rows
+from raftsched.v1 import job_pb2
 from tests.unit.state.support import MINUTE_MS, SUCCEEDED, Node, profile
 
 ALL_SUCCESS, ALL_DONE, ANY_SUCCESS, NONE_FAILED = Rule
@@ -34,8 +35,8 @@ def graph_command(
         ids = (outside or {}).get(number, ())
         depends = bool(positions or ids)
         rule = (rules or {}).get(number, ALL_SUCCESS) if depends else 0
-        settings = profile(max_attempts=attempts, dependency_rule=rule).SerializeToString(deterministic=True)
-        place = known.setdefault(settings, len(known))
+        settings = profile(max_attempts=attempts, dependency_rule=rule, overlap=job_pb2.OVERLAP_POLICY_ALLOW)
+        place = known.setdefault(settings.SerializeToString(deterministic=True), len(known))
         first_ms = due_ms if due_ms is not None else node.now_ms if node is not None else 0
         command.jobs.add(
             profile=place,
