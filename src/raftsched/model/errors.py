@@ -241,6 +241,13 @@ class ReadTimeout(RaftschedError):
     reason = "READ_TIMEOUT"
 
 
+class ClockUnsure(RaftschedError):
+    """This node cannot tell yet whether its clock is right, hence not when a job is due; use another, or try again."""
+
+    code = Code.UNAVAILABLE
+    reason = "CLOCK_UNSURE"
+
+
 class NodeDraining(RaftschedError):
     """This node is shutting down; use another."""
 

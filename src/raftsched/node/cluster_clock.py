@@ -2,7 +2,8 @@
 
 Nodes tell each other their wall clocks. A node compares its own with the median of all; a clock that is off by more
 than the bound is not believed: the node goes by the median, carried forward by its monotonic clock, and does not lead.
-A sudden jump is not believed before the others have confirmed it.
+A sudden jump is not believed before the others have confirmed it; where as many clocks say one thing as another, that
+is believed which continues what a majority agreed upon before, and nothing when there was no such time.
 """
 
 import logging
@@ -49,12 +50,16 @@ class ClusterClock:
         with self._lock:
             now_s = self._clock.monotonic()
             own_ms = float(self._clock.wall_ms())
-            expected_ms = self._believed_ms + (now_s - self._believed_at_s) * 1000
+            expected_ms = self._expected_ms(now_s)
             # Alone there is nobody to ask.
             is_steady = abs(own_ms - expected_ms) <= JUMP_MS or self._members == 1
             self._believed_ms = own_ms if is_steady and self._is_trusted else expected_ms
             self._believed_at_s = now_s
             return int(self._believed_ms)
+
+    def _expected_ms(self, now_s: float) -> float:
+        """What was believed last, carried forward."""
+        return self._believed_ms + (now_s - self._believed_at_s) * 1000
 
     @property
     def own_wall_ms(self) -> int:
@@ -65,6 +70,11 @@ class ClusterClock:
     def is_trusted(self) -> bool:
         """Whether this machine's clock agrees with the others', as far as is known."""
         return self._is_trusted
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a majority's clocks have told what time it is; alone there is nobody to ask."""
+        return self._members == 1 or self._is_judged
 
     @property
     def may_lead(self) -> bool:
@@ -80,11 +90,19 @@ class ClusterClock:
                 del self._reports[gone]
 
     def offset_ms(self) -> int | None:
-        """How far the median of all clocks is ahead of this machine's; None when too few are known."""
-        offsets = self._offsets()
+        """How far the median of all clocks is ahead of this machine's; None when too few are known, or half of them
+        differ from the other half and always have."""
+        offsets = sorted(self._offsets())
         if len(offsets) <= self._members // 2:
             return None
-        return round(_median(offsets))
+        low, high = offsets[(len(offsets) - 1) // 2], offsets[len(offsets) // 2]
+        if high - low <= self._bound_ms:
+            return round(min(low, high, key=abs))
+        if not self._is_judged:
+            return None
+        with self._lock:
+            expected = self._expected_ms(self._clock.monotonic()) - self._clock.wall_ms()
+        return round(min(low, high, key=lambda offset: abs(offset - expected)))
 
     def reported(self, peer: int, wall_ms: int) -> None:
         """A peer's wall clock has arrived: judges this machine's clock anew."""
@@ -125,10 +143,3 @@ class ClusterClock:
             if fresh:
                 offsets.append(max(fresh) - own)
         return offsets
-
-
-def _median(offsets: list[float]) -> float:
-    """The middle one; of two in the middle the one nearer to zero, since then neither clock has a majority."""
-    ordered = sorted(offsets)
-    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    return min(low, high, key=abs)

@@ -18,8 +18,9 @@ from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.dispatch.lease_pump import LeasePump
 from raftsched.dispatch.pending import OnResult
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import NoQuorum, RaftschedError, TooManyRequests
+from raftsched.model.errors import ClockUnsure, NoQuorum, RaftschedError, TooManyRequests
 from raftsched.node.clock import SystemClock
+from raftsched.node.cluster_clock import BOUND_MS
 from raftsched.node.config import NodeConfig
 from raftsched.node.engine import Engine, Outside
 from raftsched.raft.background import ThreadBackground
@@ -97,8 +98,12 @@ class Core:
         return self._engine.lease_pump
 
     def wall_ms(self) -> int:
-        """The time of day by the cluster's clocks."""
-        return self._engine.clock.wall_ms()
+        """The time of day by the cluster's clocks, never behind the replicated one. Raises ClockUnsure."""
+        clock, replicated_ms = self._engine.clock, self._engine.machine.now_ms
+        now_ms = max(clock.wall_ms(), replicated_ms)
+        if not clock.is_judged and now_ms > replicated_ms + BOUND_MS:
+            raise ClockUnsure()
+        return now_ms
 
     def post(self, call: Callable[[], None]) -> None:
         """Runs `call` on the core thread, after all posted before. Any thread."""

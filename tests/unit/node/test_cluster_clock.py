@@ -142,6 +142,23 @@ def test_of_two_clocks_that_differ_neither_is_condemned() -> None:
     assert node.clock.is_trusted
 
 
+def test_of_two_clocks_that_differ_the_one_that_jumped_is_not_believed() -> None:
+    node = Node()
+    node.pass_time(int(REPORT_LIFE_S * 1000) + 1)
+    node.jump(HOUR_MS)
+    node.clock.reported(2, node.true_ms)
+    assert not node.clock.may_lead
+    assert node.error_ms() == 0
+
+
+def test_of_two_clocks_that_never_agreed_neither_leads() -> None:
+    clock = ClusterClock(ManualClock(wall=10_000_000), members=3)
+    clock.reported(2, 10_000_000 + HOUR_MS)
+    assert not clock.may_lead
+    clock.reported(3, 10_000_000)
+    assert clock.may_lead
+
+
 def test_old_reports_prove_nothing(node: Node) -> None:
     node.pass_time(int(REPORT_LIFE_S * 1000) + 1)
     assert node.clock.offset_ms() is None
