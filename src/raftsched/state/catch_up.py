@@ -56,25 +56,20 @@ def is_missed(due_ms: int, now_ms: int) -> bool:
     return now_ms - due_ms > MISSED_AFTER_MS
 
 
-def note_pause(context: Context, job_key: bytes, job: bytes) -> None:
-    """Call when a job that waits for a tick is paused: its schedule's table goes on, and forgets, without it."""
-    if job[rows.JOB_SCHEDULE] == bytes(4):
-        return
-    schedule = context.catalog.schedule(job[rows.JOB_SCHEDULE])
-    if schedule.every_ms:
-        return
-    tick_ms = keys.unpack_id(job[rows.JOB_SCHEDULED_FOR])
-    number = context.ticks.timetable(schedule).number(tick_ms)
-    if number is not None:
-        context.writer.put(context.tables.extras, keys.extra(job_key, keys.EXTRA_TICK_NUMBER), keys.pack_id(number))
-    keep_ticks(context, job_key, job)
-
-
 def keep_ticks(context: Context, job_key: bytes, job: bytes) -> None:
-    """The job may need ticks of its schedule that are long over: the table keeps as many as one may catch up with."""
+    """From now on the schedule's table keeps the ticks that the job may have to catch up with, though they are over."""
+    if _kept(context.catalog.profile(job[rows.JOB_PROFILE])) == 1:
+        return
     key = keys.META_KEEP_TICKS + job[rows.JOB_SCHEDULE] + job_key
     if context.writer.get(context.tables.meta, key) is None:
         context.writer.put(context.tables.meta, key, b"")
+
+
+def needs_old_ticks(context: Context, schedule: int) -> bool:
+    """Whether any job of the schedule is between keep_ticks and caught_up."""
+    prefix = keys.META_KEEP_TICKS + keys.pack_small_id(schedule)
+    cursor = context.writer.cursor(context.tables.meta)
+    return cursor.set_range(prefix) and cursor.key().startswith(prefix)
 
 
 def caught_up(context: Context, job_key: bytes, job: bytes) -> None:

@@ -8,7 +8,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState
 from raftsched.model.limits import SESSION_QUEUES_MAX
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import failures, leases
+from raftsched.state import failures, leases, start_deadline
 from raftsched.state.cancel import end_as_cancelled
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
@@ -46,6 +46,11 @@ def apply_lease(context: Context, command: command_pb2.Lease) -> Leased:
     profiles = _profiles(found)
     if any(context.catalog.profile(profile).message.max_elapsed_ms for profile in set(profiles)):
         numbers, found = failures.without_late(context, numbers, found)
+        if not numbers:
+            return nothing
+        profiles = _profiles(found)
+    if any(context.catalog.profile(profile).start_deadline_ms for profile in set(profiles)):
+        numbers, found = start_deadline.without_expired(context, numbers, found)
         if not numbers:
             return nothing
         profiles = _profiles(found)

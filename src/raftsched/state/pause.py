@@ -6,7 +6,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import InvalidField, JobStateForbids
 from raftsched.model.limits import PAUSE_NOTE_MAX_LENGTH
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import due_row, jobs, overlap
+from raftsched.state import catch_up, due_row, jobs, overlap, schedules
 from raftsched.state.context import Context
 from raftsched.state.endings import Ended
 from raftsched.state.results import JobChanged
@@ -43,6 +43,7 @@ def apply_resume_job(context: Context, command: command_pb2.ResumeJob) -> JobCha
     starved = keys.starved(keys.unpack_small_id(row[rows.JOB_SCHEDULE]), command.job)
     if context.writer.get(context.tables.starved, starved) is not None:
         context.writer.put(context.tables.jobs, key, _STARVED + row[1:])
+        schedules.look_at_starved(context, context.catalog.schedule(row[rows.JOB_SCHEDULE]))
     else:
         row = _WAITING + row[1:]
         context.writer.put(context.tables.jobs, key, row)
@@ -104,6 +105,7 @@ def _remember_tick(context: Context, job: bytes, row: bytes, *, waits: bool) -> 
     schedule = context.catalog.schedule(row[rows.JOB_SCHEDULE])
     if schedule.every_ms:
         return
+    catch_up.keep_ticks(context, job, row)
     if waits:
         number = context.ticks.timetable(schedule).number(keys.unpack_id(row[rows.JOB_SCHEDULED_FOR]))
     else:
@@ -118,7 +120,7 @@ def _note_resumption(context: Context, job: bytes, row: bytes) -> None:
     extra = keys.extra(job, keys.EXTRA_PAUSE)
     if keys.unpack_id(row[rows.JOB_SCHEDULED_FOR]) > context.now_ms:
         context.writer.delete(context.tables.extras, extra)
-        context.writer.delete(context.tables.extras, keys.extra(job, keys.EXTRA_TICK_NUMBER))
+        catch_up.caught_up(context, job, row)
         return
     paused_ms = rows.PAUSE.unpack_from(context.writer.get_all(context.tables.extras, [extra])[0])[0]
     context.writer.put(context.tables.extras, extra, rows.PAUSE.pack(paused_ms, context.now_ms))

@@ -1,14 +1,18 @@
-"""ExtendTicks: a schedule's table grows, and the jobs that had run out of ticks wait for their next one again."""
+"""ExtendTicks: a schedule's table grows, and the jobs that had run out of ticks wait for their next one again.
 
+A table may be final: jobs that run out of its ticks are completed.
+"""
+
+from collections.abc import Sequence
 from itertools import islice
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.jitter import job_jitter_ms
-from raftsched.state import due
+from raftsched.state import catch_up, completion, due
 from raftsched.state.catalog import Schedule
 from raftsched.state.context import Context, grouped
-from raftsched.state.create import check_ticks
+from raftsched.state.create import check_ticks, tick_table
 from raftsched.state.results import Done
 from raftsched.store import keys, rows
 
@@ -20,21 +24,27 @@ _ALL_SHARDS = range(keys.SHARDS)
 
 
 def apply_extend_ticks(context: Context, command: command_pb2.ExtendTicks) -> Done:
-    """Void when the schedule is unknown or its table does not end at `after_ms`.
+    """Void when the schedule is unknown, its table is final, does not end at `after_ms` or has other rules.
 
     Raises InvalidField, having written nothing.
     """
     check_ticks(command.ticks_ms, "ticks_ms", after_ms=command.after_ms)
     schedule = context.catalog.find_schedule(keys.pack_small_id(command.schedule))
-    if schedule is None or schedule.every_ms or not command.ticks_ms:
+    if schedule is None or schedule.every_ms or not (command.ticks_ms or command.final):
         return Done()
-    if context.ticks.last(schedule.id) != command.after_ms:
+    table = context.ticks.rules.of(schedule.id)
+    if table.is_final or table != tick_table(command.rules) or context.ticks.last(schedule.id) != command.after_ms:
         return Done()
-    context.ticks.append(schedule, list(command.ticks_ms))
-    context.writer.put(context.tables.meta, keys.meta_stamping(schedule.id), keys.pack_id(0))
+    context.ticks.append(schedule, list(command.ticks_ms), is_final=command.final)
+    look_at_starved(context, schedule)
     _stamp(context, schedule, STAMP_AT_ONCE)
     _trim(context, schedule)
     return Done()
+
+
+def look_at_starved(context: Context, schedule: Schedule) -> None:
+    """Its starved jobs may have a next tick now, or will never have one: stamp_some goes through them."""
+    context.writer.put(context.tables.meta, keys.meta_stamping(schedule.id), keys.pack_id(0))
 
 
 def has_stampable(context: Context) -> bool:
@@ -44,7 +54,7 @@ def has_stampable(context: Context) -> bool:
 
 
 def stamp_some(context: Context, limit: int) -> None:
-    """Gives up to `limit` starved jobs their next tick."""
+    """Gives up to `limit` starved jobs their next tick, or completes them."""
     cursor = context.writer.cursor(context.tables.meta)
     while limit and cursor.set_range(keys.META_STAMPING) and cursor.key().startswith(keys.META_STAMPING):
         limit -= _stamp(context, context.catalog.schedule(cursor.key()[len(keys.META_STAMPING) :]), limit)
@@ -77,6 +87,8 @@ def _stamp_jobs(context: Context, schedule: Schedule, starved: list[bytes]) -> N
     for tick, jobs in grouped([row[9:17] for row in found], list(zip(starved, found, strict=True))):
         next_ms = timetable.after(keys.unpack_id(tick))
         if next_ms is None:
+            if timetable.has_ended():
+                _complete(context, jobs)
             continue
         following = keys.pack_id(next_ms)
         for key, row in jobs:
@@ -94,10 +106,20 @@ def _stamp_jobs(context: Context, schedule: Schedule, starved: list[bytes]) -> N
         writer.put_same(tables.due, due_keys, rows.DUE_TICK)
 
 
+def _complete(context: Context, jobs: Sequence[tuple[bytes, bytes]]) -> None:
+    """Ends jobs that no tick comes for any more; those that are paused once they are resumed."""
+    over = [(key, row) for key, row in jobs if row[rows.JOB_STATE] == rows.JOB_STARVED]
+    if over:
+        context.writer.delete_many(context.tables.starved, [key for key, _ in over])
+    for key, row in over:
+        completion.complete(context, key[4:], row)
+
+
 def _trim(context: Context, schedule: Schedule) -> None:
     """Deletes the ticks that no job can need any more.
 
-    A job that waits needs those from the one it waits for, and its row is due at most the longest jitter later.
+    A job that waits needs those from the one it waits for, and its row is due at most the longest jitter later. One
+    that is paused needs the latest, and if it catches up with more than that, the latest ones.
     """
     cursor = context.writer.cursor(context.tables.starved)
     prefix = keys.pack_small_id(schedule.id)
@@ -105,4 +127,6 @@ def _trim(context: Context, schedule: Schedule) -> None:
         return
     oldest_ms = due.next_due_ms(context, _ALL_SHARDS)
     needed_ms = context.now_ms if oldest_ms is None else min(oldest_ms, context.now_ms)
-    context.ticks.trim(schedule, needed_ms - limits.JITTER_MAX_MS)
+    kept = limits.CATCH_UP_MAX if catch_up.needs_old_ticks(context, schedule.id) else 1
+    newest = context.ticks.timetable(schedule).newest_number(context.now_ms)
+    context.ticks.trim(schedule, needed_ms - limits.JITTER_MAX_MS, newest - kept + 1)

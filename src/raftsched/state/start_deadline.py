@@ -4,7 +4,7 @@ Only the first start counts: what waits for another attempt, or lost its lease, 
 dependency that is met runs however long ago its scheduled time is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import overlap_queue, skipped
@@ -52,13 +52,8 @@ def record(context: Context, job_key: bytes, job: bytes, scheduled_for_ms: int, 
 
 def without_expired(
     context: Context, numbers: Sequence[bytes], found: Sequence[bytes]
-) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Of executions that have left the ready queue to be leased, those that still may start; the others are ended.
-
-    Costs one look at each profile when none has a start deadline.
-    """
-    if not _with_deadline(context, {row[rows.EXECUTION_PROFILE] for row in found}):
-        return numbers, found
+) -> tuple[list[bytes], list[bytes]]:
+    """Of executions that have left the ready queue to be leased, those that still may start; the others are ended."""
     kept = []
     for number, row in zip(numbers, found, strict=True):
         if _has_expired(context, row):
@@ -93,10 +88,6 @@ def _end_waiting(context: Context, job_key: bytes, place: int) -> None:
     if is_over(context, settings, occurrence.scheduled_for_ms, occurrence.cause):
         overlap_queue.remove(context, job_key, place)
         record(context, job_key, job, occurrence.scheduled_for_ms, occurrence.cause)
-
-
-def _with_deadline(context: Context, profiles: Iterable[bytes]) -> bool:
-    return any(context.catalog.profile(profile).start_deadline_ms for profile in profiles)
 
 
 def _has_expired(context: Context, row: bytes) -> bool:

@@ -99,7 +99,7 @@ class TickTables:
     def replace_after(self, schedule: Schedule, after_ms: int, ticks_ms: list[int], rules: rows.TickTableRow) -> None:
         """What the table holds after that time gives way to other ticks after it, ascending."""
         cursor = self._writer.cursor(self._tables.ticks)
-        old = []
+        old: list[bytes] = []
         number = self.last_number(schedule.id) + 1
         if cursor.set_range(keys.tick(schedule.id, after_ms + 1)):
             for key, value in cursor:
@@ -122,10 +122,16 @@ class TickTables:
             )
         self._plan(schedule)
 
-    def trim(self, schedule: Schedule, before_ms: int) -> None:
-        """Deletes ticks before that time, never the last of the table."""
-        last_ms = self.last(schedule.id)
-        old = self._keys_before(schedule.id, min(before_ms, last_ms))
+    def trim(self, schedule: Schedule, before_ms: int, keep_from: int) -> None:
+        """Deletes ticks that are before that time and have lower numbers than that, never the last of the table."""
+        cursor = self._writer.cursor(self._tables.ticks)
+        old = []
+        if cursor.set_range(keys.tick(schedule.id, 0)):
+            end = keys.tick(schedule.id, min(before_ms, self.last(schedule.id)))
+            for key, value in cursor.iternext():
+                if key >= end or keys.unpack_id(value) >= keep_from:
+                    break
+                old.append(key)
         if old:
             self._writer.delete_neighbours(self._tables.ticks, old)
 
@@ -208,7 +214,10 @@ class Timetable:
         """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet, or none."""
         if self._every_ms:
             next_ms = time_ms + self._every_ms
-            return next_ms if next_ms <= self._until_ms or not self.has_ended() else None
+            if next_ms <= self._until_ms:
+                return next_ms
+            self.has_ended()
+            return None
         if time_ms not in self._after:
             found = None
             if self._cursor.set_range(keys.tick(self._schedule, time_ms + 1)):
@@ -288,6 +297,11 @@ class Timetable:
         """The number of a tick of the table; None when it does not hold it."""
         key = keys.tick(self._schedule, tick_ms)
         return keys.unpack_id(self._cursor.value()) if self._cursor.set_key(key) else None
+
+    def newest_number(self, until_ms: int) -> int:
+        """The number of the latest tick of the table that is not after that time; 0 when there is none."""
+        found = self._find(until_ms)
+        return found[2] if found is not None else 0
 
     def _find(self, until_ms: int) -> tuple[int, int, int] | None:
         if until_ms not in self._latest:
