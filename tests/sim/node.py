@@ -34,7 +34,7 @@ from tests.sim.peers import SimPeers
 from tests.sim.timeline import SECOND_US, Timeline, Violation
 from tests.sim.witness import Witness
 
-# What one round of the core costs.
+# What one round of the core costs, on a machine that has little else to do.
 ROUND_US = (30, 250)
 # Entries at the end of a log that are remembered of a node that is down.
 REMEMBERED_TERMS = 100
@@ -54,6 +54,7 @@ class SimNode:
         witness: Witness,
         rng: random.Random,
         settings: dict[str, Any],
+        round_us: tuple[int, int],
         find: Callable[[int], "SimNode"],
     ) -> None:
         self.number = number
@@ -77,7 +78,7 @@ class SimNode:
         self._rng = rng
         self._find = find
         self._others = [other for other in range(1, members + 1) if other != number]
-        self._settings = settings
+        self._round_us = round_us
         self._config = NodeConfig(
             node_id=number,
             data_dir=folder,
@@ -319,7 +320,7 @@ class SimNode:
             self._find_divergence(core)
             return
         self._witness.stepped(self, core.engine)
-        self._busy_until_us = self._timeline.now_us + self._rng.randint(*ROUND_US)
+        self._busy_until_us = self._timeline.now_us + self._rng.randint(*self._round_us)
         self.wake(int(wait_s * SECOND_US))
 
     def _stop_for_good(self, error: Exception, core: SimCore) -> None:
@@ -344,6 +345,9 @@ class SimNode:
 
     def lease_ended(self, ended: LeaseEnded) -> None:
         self._hub.lease_ended(ended)
+
+    def health_changed(self) -> None:
+        """Nobody asks for it here."""
 
     def session_ended(self, session: int, reason: str) -> None:
         self._hub.session_ended(session, reason)

@@ -14,6 +14,7 @@ from tests.unit.state.support import Node
 
 MINUTE_MS = 60_000
 _OVER = {ExecutionState.SUCCEEDED, ExecutionState.DEAD_LETTER, ExecutionState.CANCELLED}
+_UNFIRED = {rows.JOB_WAITING, rows.JOB_STARVED}
 _REASONS = {
     execution_pb2.SKIP_REASON_CATCH_UP: "CATCH_UP",
     execution_pb2.SKIP_REASON_OVERLAP: "OVERLAP",
@@ -51,13 +52,14 @@ class StateView(Node):
             raise Violation(f"two live jobs have the same name: {names}")
 
 
-def is_drained(machine: Machine, store: Store, *, fired_before_ms: int, slack_ms: int) -> bool:
-    """Whether nothing that was due by then is left to do, and nothing is overdue now."""
+def is_drained(machine: Machine, store: Store, *, until_ms: int, slack_ms: int) -> bool:
+    """Whether nothing that is scheduled for a time before `until_ms` is left to do, and nothing is overdue now."""
     view = StateView(machine, store)
-    for key, _ in view.table("due"):
-        if keys.due_ms_of(key) < machine.now_ms - slack_ms:
-            return False
-    return all(row.status in _OVER or row.fired_ms >= fired_before_ms for row in view.executions().values())
+    if any(keys.due_ms_of(key) < machine.now_ms - slack_ms for key, _ in view.table("due")):
+        return False
+    if any(row.state in _UNFIRED and row.scheduled_for_ms < until_ms for row in view.jobs().values()):
+        return False
+    return all(row.status in _OVER or row.scheduled_for_ms >= until_ms for row in view.executions().values())
 
 
 def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> Report:

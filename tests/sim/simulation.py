@@ -6,7 +6,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from tests.sim.faults import GROUPS, FaultPlan, Faults
 from tests.sim.ledger import Ledger
 from tests.sim.loop import SimLoop
 from tests.sim.network import Network
-from tests.sim.node import SimNode
+from tests.sim.node import ROUND_US, SimNode
 from tests.sim.settlement import StateView, is_drained, settle
 from tests.sim.timeline import SECOND_US, Timeline, Violation
 from tests.sim.witness import Witness
@@ -52,6 +51,10 @@ class Settings:
     session_ttl_ms: int = 6_000
     client_pause_s: tuple[float, float] = (0.1, 2.5)
     bad_workers: int = 1
+    # What one round of a core costs: the slower, the more arrives for one round.
+    round_us: tuple[int, int] = ROUND_US
+    # Nodes that a worker has streams to; 0: to all.
+    worker_reach: int = 0
 
     @classmethod
     def drawn(cls, seed: int, *, fault_s: float) -> "Settings":
@@ -59,15 +62,17 @@ class Settings:
         rng = random.Random(f"settings {seed}")
         groups = [group for group in GROUPS if rng.random() < 0.55] or ["crashes"]
         return cls(
-            nodes=rng.choice((3, 3, 5)),
+            nodes=rng.choice((3, 3, 3, 5)),
             workers=rng.randint(1, 4),
             clients=rng.randint(1, 3),
             fault_s=fault_s,
             plan=FaultPlan(tuple(groups), rng.choice(((0.5, 8.0), (3.0, 20.0), (0.1, 2.0)))),
             log_keep_entries=rng.choice((16, 60, 300, 10_000)),
             session_ttl_ms=rng.choice((2_000, 5_000, 10_000)),
-            client_pause_s=rng.choice(((0.1, 2.5), (0.1, 1.0), (1.0, 6.0))),
+            client_pause_s=rng.choice(((0.1, 2.5), (0.1, 1.0), (1.0, 6.0), (1.0, 6.0))),
             bad_workers=rng.randint(0, 2),
+            round_us=rng.choice((ROUND_US, (300, 3_000), (1_000, 8_000), (1_000, 8_000))),
+            worker_reach=rng.choice((0, 0, 1, 2)),
         )
 
 
@@ -78,7 +83,6 @@ class Outcome:
     seed: int
     digest: str
     simulated_s: float
-    wall_s: float
     events: int
     summary: str
 
@@ -104,6 +108,7 @@ class Simulation:
                 witness=self.witness,
                 rng=self._rng(f"node {number}"),
                 settings=node_settings,
+                round_us=settings.round_us,
                 find=lambda number: self.nodes[number - 1],
             )
             for number in range(1, settings.nodes + 1)
@@ -112,7 +117,7 @@ class Simulation:
         self.workers = [
             SimWorker(
                 FIRST_WORKER + at,
-                nodes=self.nodes,
+                nodes=self._reached_by(at),
                 timeline=self.timeline,
                 network=self.network,
                 rng=self._rng(f"worker {at}"),
@@ -155,10 +160,13 @@ class Simulation:
         """A source of chance of its own for each part: more of one does not change the others."""
         return random.Random(f"{self.seed} {name}")
 
+    def _reached_by(self, worker: int) -> list[SimNode]:
+        count = self.settings.worker_reach
+        return self._rng(f"reach {worker}").sample(self.nodes, count) if count else self.nodes
+
     # --- the course of things ---------------------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        began_s = time.perf_counter()
         # Collected between events, at the same places in every run, and less often than by itself.
         gc.disable()
         for part in (*self.nodes, *self.workers, *self.clients):
@@ -177,7 +185,6 @@ class Simulation:
             seed=self.seed,
             digest=self.timeline.digest,
             simulated_s=self.timeline.now_s,
-            wall_s=time.perf_counter() - began_s,
             events=self.timeline.events,
             summary=f"{report.summary()}; {self.counts()}",
         )
@@ -283,7 +290,7 @@ class Simulation:
         if leader is None:
             return False
         engine = leader.live.engine
-        return is_drained(engine.machine, engine.store, fired_before_ms=until_ms, slack_ms=OVERDUE_MS)
+        return is_drained(engine.machine, engine.store, until_ms=until_ms, slack_ms=OVERDUE_MS)
 
     def _is_even(self) -> bool:
         if not all(node.is_up for node in self.nodes):

@@ -29,8 +29,8 @@ _ALLOWED = {(int(before), int(after)) for (before, _), after in EXECUTION_TRANSI
 LOOK_BACK = 1_000
 # While a leader finds out where the logs agree, the answer to a heartbeat may make it send its probe once more.
 MOST_REPEATS = 2
-
-
+# How far the replicated clock may be ahead of the truth: what a clock may be off and lead, and a little drift.
+AHEAD_MS = 3_000
 # An entry counts as on a disk that was replaced meanwhile for so long: the answer may have been on its way.
 DISK_FORGOTTEN_US = 60 * SECOND_US
 
@@ -129,6 +129,10 @@ class Witness:
         if index > self.applied_index:
             if machine.now_ms < self.cluster_ms:
                 raise Violation(f"the replicated clock went back at {index}")
+            if machine.now_ms > self._timeline.true_ms + AHEAD_MS:
+                raise Violation(
+                    f"the replicated clock is {machine.now_ms - self._timeline.true_ms} ms ahead at {index}"
+                )
             self.applied_index, self.cluster_ms = index, machine.now_ms
             self.counts.entries += 1
             self._timeline.note("applied", node, (index, term, machine.digest.hex()), show=False)
