@@ -14,6 +14,7 @@
 """
 
 from raftsched.client.context import Context, ExecutionStopped, StopReason
+from raftsched.client.dedup import Dedup, KeyBusy
 from raftsched.client.errors import (
     BackfillNotFound,
     ClientClosed,
@@ -28,6 +29,8 @@ from raftsched.client.errors import (
     JobNotFound,
     JobRunning,
     JobStateForbids,
+    KeyNotOwned,
+    LeaseOver,
     NameTaken,
     NodeDiverged,
     NodeDraining,
@@ -58,6 +61,7 @@ from raftsched.client.values import (
     Job,
     JobSpec,
     JobState,
+    KeyClaim,
     NodeHealth,
     NodeRole,
     NodeStatus,
@@ -83,6 +87,7 @@ __all__ = [
     "Context",
     "DeadLetter",
     "DeadlineExceeded",
+    "Dedup",
     "EtagMismatch",
     "Execution",
     "ExecutionCause",
@@ -100,6 +105,10 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStateForbids",
+    "KeyBusy",
+    "KeyClaim",
+    "KeyNotOwned",
+    "LeaseOver",
     "NameTaken",
     "NoQuorum",
     "NodeDiverged",

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from raftsched.client.dedup import Dedup
 from raftsched.client.leases import Block
 from raftsched.v1 import worker_pb2
 
@@ -93,6 +94,32 @@ class Context:
     def idempotency_key(self) -> str:
         """Names the occurrence: the job and the milliseconds since the epoch of `scheduled_for`."""
         return f"{self.job_id}@{self._block.batch.scheduled_for_ms[self._index]}"
+
+    def dedup(self, key: str = "", *, keep: timedelta | None = None) -> Dedup:
+        """Claims a key with the cluster, `idempotency_key` unless given, for the time of a block:
+
+            async with context.dedup() as once:
+                if once.done:
+                    return
+                once.result = await charge_the_card()
+
+        When the block ends without an error the key is completed, and later runs find `done` and `result`. After an
+        error, or when this run is lost, the next run takes the key over: it cannot know how far this one came. A key
+        that another run holds raises KeyBusy, which puts this one off. The key is kept for `keep` after its last
+        change, 7 days by default. In a thread: `with`. Raises RuntimeError in a handler with `process=True`, which may
+        use Client.claim_key.
+        """
+        calls = self._block.calls
+        if calls is None:
+            raise RuntimeError("a handler in a process has no connection of the worker's: use SyncClient.claim_key")
+        return Dedup(
+            calls,
+            key=key or self.idempotency_key,
+            namespace=self.namespace,
+            execution_id=self.execution_id,
+            token=self.token,
+            keep=keep,
+        )
 
     @property
     def deadline(self) -> datetime | None:

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.client import values
 from raftsched.client.errors import InvalidField
-from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
+from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,9 +44,9 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
     if spec.retry is not None:
         _set_retry(job.retry, spec.retry)
     if spec.run_timeout is not None:
-        _set_duration(job.run_timeout, spec.run_timeout, "run_timeout")
+        set_duration(job.run_timeout, spec.run_timeout, "run_timeout")
     if spec.jitter is not None:
-        _set_duration(job.jitter, spec.jitter, "jitter")
+        set_duration(job.jitter, spec.jitter, "jitter")
     if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
         member = _member(values.OverlapPolicy, spec.overlap, "overlap")
         _assign(job, "overlap", f"OVERLAP_POLICY_{member}")
@@ -160,6 +160,16 @@ def skipped_value(skipped: execution_pb2.SkippedOccurrence) -> values.SkippedOcc
     )
 
 
+def claim_value(answer: dedup_pb2.ClaimResponse) -> values.KeyClaim:
+    return values.KeyClaim(
+        claimed=answer.claimed,
+        completed=answer.completed,
+        result=answer.result,
+        owner_token=answer.owner_token,
+        expire_time=_optional_time(answer, "expire_time"),
+    )
+
+
 def dead_letter_value(dead: execution_pb2.DeadLetter) -> values.DeadLetter:
     return values.DeadLetter(
         execution=execution_value(dead.execution),
@@ -234,21 +244,21 @@ def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
         _assign(job.cron, "expression", spec.cron)
         _assign(job.cron, "time_zone", spec.time_zone)
     elif spec.every is not None:
-        _set_duration(job.interval.every, spec.every, "every")
+        set_duration(job.interval.every, spec.every, "every")
         if spec.start is not None:
             _set_time(job.interval.start, spec.start, "start")
 
 
 def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
     _assign(message, "max_attempts", retry.max_attempts)
-    _set_duration(message.initial_backoff, retry.initial_backoff, "initial_backoff")
-    _set_duration(message.max_backoff, retry.max_backoff, "max_backoff")
+    set_duration(message.initial_backoff, retry.initial_backoff, "initial_backoff")
+    set_duration(message.max_backoff, retry.max_backoff, "max_backoff")
     _assign(message, "multiplier", retry.multiplier)
     _assign(message, "jitter", retry.jitter)
     if retry.backoff is not values.Backoff.UNSPECIFIED:
         _assign(message, "backoff", f"BACKOFF_{_member(values.Backoff, retry.backoff, 'backoff')}")
     if retry.max_elapsed is not None:
-        _set_duration(message.max_elapsed, retry.max_elapsed, "max_elapsed")
+        set_duration(message.max_elapsed, retry.max_elapsed, "max_elapsed")
     _fill(lambda: message.non_retryable_errors.extend(retry.non_retryable_errors), "non_retryable_errors")
 
 
@@ -282,7 +292,8 @@ def _set_time(message: Timestamp, value: datetime, field: str) -> None:
     _fill(lambda: message.FromDatetime(value), field)
 
 
-def _set_duration(message: Duration, value: timedelta, field: str) -> None:
+def set_duration(message: Duration, value: timedelta, field: str) -> None:
+    """Raises InvalidField."""
     if not isinstance(value, timedelta):
         raise InvalidField("must be a timedelta", field=field)
     message.SetInParent()

@@ -12,6 +12,7 @@ import grpc
 from raftsched.client import convert
 from raftsched.client.channels import ChannelPool, Stubs
 from raftsched.client.errors import RaftschedError
+from raftsched.client.key_calls import KeyCalls
 from raftsched.client.values import (
     CatchUpPolicy,
     ClusterStatus,
@@ -39,7 +40,7 @@ BATCH_BYTES = 3 * 1024 * 1024
 BATCH_REPLAYS = 1_000
 
 
-class Client:
+class Client(KeyCalls):
     """Talks to a cluster through the nodes at `addresses` ("host:port"), any of them.
 
     Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same

@@ -7,6 +7,7 @@ from raftsched.client.handlers import Handler
 from raftsched.v1 import worker_pb2
 
 if TYPE_CHECKING:
+    from raftsched.client.dedup import HandlerCalls
     from raftsched.client.outbox import Outbox
 
 
@@ -22,6 +23,8 @@ class Block:
         self.payloads = list(batch.payloads)
         # By the wall clock.
         self.received_ms = received_ms
+        # What its handlers ask of the cluster; None in a process of its own.
+        self.calls: HandlerCalls | None = None
 
     def kind(self, index: int) -> worker_pb2.JobKind:
         return self.batch.kinds[self.kind_indexes[index] if self.kind_indexes else 0]
@@ -51,11 +54,13 @@ class HeldBlock(Block):
         outbox: "Outbox",
         received_ms: int,
         received_s: float,
+        calls: "HandlerCalls | None" = None,
     ) -> None:
         super().__init__(batch, received_ms=received_ms)
         # handlers[i] runs what is of batch.kinds[i].
         self.handlers = handlers
         self.outbox = outbox
+        self.calls = calls
         # By the monotonic clock.
         self.received_s = received_s
         # The first execution that has not begun.

@@ -11,6 +11,7 @@ import grpc
 
 from raftsched.client.context import StopReason
 from raftsched.client.credit import CreditPolicy, spread
+from raftsched.client.dedup import HandlerCalls
 from raftsched.client.errors import RaftschedError
 from raftsched.client.handlers import HandlerRegistry
 from raftsched.client.outbox import OutboxCounts, Route
@@ -59,6 +60,7 @@ class Link:
         self._queues = tuple(queues)
         self._handlers = handlers
         self._policy = CreditPolicy(concurrency=concurrency, limit=prefetch_limit)
+        self._calls = HandlerCalls(addresses, credentials)
         self._streams = [NodeStream(address, self, credentials) for address in addresses]
         self._turn = 0
         self._heartbeat_turn = 0
@@ -115,6 +117,7 @@ class Link:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.pool.close()
+        await self._calls.close()
         if self.session is not None:
             self.session.outbox.close()
 
@@ -138,6 +141,7 @@ class Link:
                 choose_route=self._choose_route,
                 on_flush=self._ask_for_work,
                 counts=self.counts,
+                calls=self._calls,
             )
             self._opened.set()
         elif welcome.session != self.session.id:

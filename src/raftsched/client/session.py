@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from raftsched.client.context import StopReason
+from raftsched.client.dedup import HandlerCalls
 from raftsched.client.handlers import HandlerRegistry
 from raftsched.client.leases import HeldBlock, LeaseBook, Released, release_message
 from raftsched.client.outbox import ChooseRoute, Outbox, OutboxCounts, Route
@@ -45,8 +46,10 @@ class Session:
         choose_route: ChooseRoute,
         on_flush: Callable[[], None],
         counts: OutboxCounts,
+        calls: HandlerCalls,
     ) -> None:
         self.id = welcome.session
+        self._calls = calls
         self.started_after_s = welcome.started_after_ms / 1000
         self.heartbeat_interval_s = welcome.heartbeat_interval_ms / 1000
         self.patience_s = self.heartbeat_interval_s * _PATIENCE_SHARE
@@ -135,6 +138,7 @@ class Session:
             outbox=self.outbox,
             received_ms=int(time.time() * 1000),
             received_s=time.monotonic(),
+            calls=self._calls,
         )
         unwanted = self._book.ids_under(block.token) | self._refused.get(block.token, set())
         self._book.add(block)

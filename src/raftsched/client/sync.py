@@ -90,6 +90,8 @@ class SyncClient:
     skipped = _iterating(Client.skipped)
     dead_letters = _iterating(Client.dead_letters)
     replay = _blocking(Client.replay)
+    claim_key = _blocking(Client.claim_key)
+    complete_key = _blocking(Client.complete_key)
     status = _blocking(Client.status)
     add_node = _blocking(Client.add_node)
     remove_node = _blocking(Client.remove_node)

@@ -269,6 +269,17 @@ class SkippedOccurrence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyClaim:
+    """Whether a run owns a key; if not, whether it is completed, with the result, or still another run's."""
+
+    claimed: bool
+    completed: bool
+    result: bytes
+    owner_token: int
+    expire_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """An execution that ran out of attempts, or failed for good, and was not replayed."""
 
