@@ -292,18 +292,20 @@ class Tick(_message.Message):
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
 class ExtendTicks(_message.Message):
-    __slots__ = ("schedule", "after_ms", "ticks_ms", "final", "rules")
+    __slots__ = ("schedule", "after_ms", "ticks_ms", "final", "rules", "omitted")
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     TICKS_MS_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
     RULES_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_FIELD_NUMBER: _ClassVar[int]
     schedule: int
     after_ms: int
     ticks_ms: _containers.RepeatedScalarFieldContainer[int]
     final: bool
     rules: TickRules
-    def __init__(self, schedule: _Optional[int] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ..., final: _Optional[bool] = ..., rules: _Optional[_Union[TickRules, _Mapping]] = ...) -> None: ...
+    omitted: int
+    def __init__(self, schedule: _Optional[int] = ..., after_ms: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ..., final: _Optional[bool] = ..., rules: _Optional[_Union[TickRules, _Mapping]] = ..., omitted: _Optional[int] = ...) -> None: ...
 
 class TickRules(_message.Message):
     __slots__ = ("time_zone_database", "calendars_version")
@@ -576,33 +578,20 @@ class TriggerJob(_message.Message):
     def __init__(self, job: _Optional[int] = ..., payload: _Optional[bytes] = ..., ignore_overlap: _Optional[bool] = ..., refuse_overlap: _Optional[bool] = ..., key: _Optional[str] = ...) -> None: ...
 
 class UpdateJob(_message.Message):
-    __slots__ = ("job", "etag", "profile", "name", "labels", "payload", "changes_schedule", "schedule", "due_ms")
-    class LabelsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("job", "etag", "settings", "changes_name", "changes_payload", "changes_schedule")
     JOB_FIELD_NUMBER: _ClassVar[int]
     ETAG_FIELD_NUMBER: _ClassVar[int]
-    PROFILE_FIELD_NUMBER: _ClassVar[int]
-    NAME_FIELD_NUMBER: _ClassVar[int]
-    LABELS_FIELD_NUMBER: _ClassVar[int]
-    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     CHANGES_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
-    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
-    DUE_MS_FIELD_NUMBER: _ClassVar[int]
     job: int
     etag: str
-    profile: bytes
-    name: str
-    labels: _containers.ScalarMap[str, str]
-    payload: bytes
+    settings: CreateJobs
+    changes_name: bool
+    changes_payload: bool
     changes_schedule: bool
-    schedule: NewSchedule
-    due_ms: int
-    def __init__(self, job: _Optional[int] = ..., etag: _Optional[str] = ..., profile: _Optional[bytes] = ..., name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., payload: _Optional[bytes] = ..., changes_schedule: _Optional[bool] = ..., schedule: _Optional[_Union[NewSchedule, _Mapping]] = ..., due_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, job: _Optional[int] = ..., etag: _Optional[str] = ..., settings: _Optional[_Union[CreateJobs, _Mapping]] = ..., changes_name: _Optional[bool] = ..., changes_payload: _Optional[bool] = ..., changes_schedule: _Optional[bool] = ...) -> None: ...
 
 class RescheduleJob(_message.Message):
     __slots__ = ("job", "due_ms")
