@@ -77,9 +77,9 @@ class FirePump:
         return self._next_due_ms
 
     def _backlog_is_low(self) -> bool:
-        """Whether any served queue could use more. A queue nobody serves must not hold up the others."""
-        ready = self._machine.ready_by_queue
+        """Whether any served queue could use more. Neither a queue that nobody serves nor what a limit holds back must
+        hold up the others."""
         served = self._served_queues()
         if not served:
-            return sum(ready.values()) < READY_ENOUGH
-        return any(ready.get(queue, 0) < READY_ENOUGH for queue in served)
+            return sum(self._machine.ready_by_queue.values()) < READY_ENOUGH
+        return any(self._machine.leasable(queue) < READY_ENOUGH for queue in served)

@@ -75,20 +75,36 @@ class LeasePump:
 
     def step(self) -> float | None:
         """Proposes a Lease for each stream that can have one. Returns as FirePump.step."""
-        ready = self._machine.ready_by_queue
-        if not any(ready.values()):
+        if not any(self._machine.ready_by_queue.values()):
             return None
-        wait_s: float | None = None
+        waits_s: list[float] = []
         now_s = self._clock.monotonic()
+        queue_waits_s: dict[str, float | None] = {}
         for stream_id, stream in self._streams.items():
             free = stream.free
-            if stream.in_flight or not free or not any(ready.get(queue) for queue in stream.queues):
+            if stream.in_flight or not free:
                 continue
-            if stream.not_before_s > now_s:
-                wait_s = min(wait_s or EMPTY_WAIT_S, stream.not_before_s - now_s)
+            for queue in stream.queues:
+                if queue not in queue_waits_s:
+                    queue_waits_s[queue] = self._queue_wait_s(queue)
+            ready_s = min((wait for queue in stream.queues if (wait := queue_waits_s[queue]) is not None), default=None)
+            if ready_s is None:
                 continue
-            self._lease(stream_id, stream, min(free, LEASE_LIMIT))
-        return wait_s
+            wait_s = max(ready_s, stream.not_before_s - now_s)
+            if wait_s > 0:
+                waits_s.append(wait_s)
+            else:
+                self._lease(stream_id, stream, min(free, LEASE_LIMIT))
+        return min(waits_s, default=None)
+
+    def _queue_wait_s(self, queue: str) -> float | None:
+        """How long until something of a queue may be leased; None: not before something is applied."""
+        if self._machine.leasable(queue):
+            return 0.0
+        refill_ms = self._machine.refill_ms(queue)
+        if refill_ms is None:
+            return None
+        return max(0.0, (refill_ms - max(self._clock.wall_ms(), self._machine.now_ms)) / 1000)
 
     def _lease(self, stream_id: int, stream: _Stream, limit: int) -> None:
         stream.in_flight = True

@@ -19,6 +19,12 @@ class MachineViews(Protocol):
 
     def next_due_ms(self, shards: Sequence[int]) -> int | None: ...
 
+    def leasable(self, queue: str) -> int:
+        """Executions that are ready and that no limit is known to hold back."""
+
+    def refill_ms(self, queue: str) -> int | None:
+        """When a rate that holds executions of the queue back lets the next one through; None: none does."""
+
     def next_deadline_ms(self) -> int | None: ...
 
 

@@ -1,10 +1,10 @@
 """How a lease is dealt out: among the priorities of a queue, the tenants of a priority and the lanes of a tenant.
 
 * Of every PRIORITY_TURN executions leased from a queue, one goes to a lower priority than the highest that has
-  something to lease; the lower ones take these in turn. All others go to the highest priorities there are. So a priority
-  with something to lease gets some before 10 × 9 executions more have been leased from its queue.
+  something to lease; the lower ones take these in turn. All others go to the highest priorities there are. So with
+  n priorities that have something to lease, each gets at least one of any PRIORITY_TURN × (n - 1) executions.
 * Tenants of one priority take turns; a turn is as many executions as the tenant's weight.
-* The lanes of a tenant (handlers and concurrency keys) take turns of one execution; within a lane the oldest goes first.
+* The lanes of a tenant (handlers and concurrency keys) take turns of one execution; in a lane the oldest goes first.
 
 What a limit holds back counts as not there. All of this is a function of the store, not of what happens to be parked.
 """
@@ -117,7 +117,7 @@ class _Round(Generic[M]):
         left = wanted
         while left and queue:
             rounds = max(1, left // sum([member.weight for member in queue]))
-            served = []
+            served: list[M] = []
             for at, member in enumerate(queue, 1):
                 asked = min(rounds * member.weight - self.used, left)
                 got = member.take(asked)

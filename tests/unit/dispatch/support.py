@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from raftsched.dispatch.ports import OnResult
 from raftsched.internal.v1 import command_pb2
 from raftsched.state.results import Result
+from raftsched.store import rows
 
 
 @dataclass
@@ -37,14 +38,35 @@ class Views:
     deadline_ms: int | None = None
     needs: list[object] = field(default_factory=list)
 
+    # What limits let through, when that is not all that is ready.
+    leasable_by_queue: dict[str, int] | None = None
+    refill_by_queue: dict[str, int] = field(default_factory=dict)
+
+    def leasable(self, queue: str) -> int:
+        counts = self.ready_by_queue if self.leasable_by_queue is None else self.leasable_by_queue
+        return counts.get(queue, 0)
+
+    def refill_ms(self, queue: str) -> int | None:
+        return self.refill_by_queue.get(queue)
+
     def next_due_ms(self, shards: Sequence[int]) -> int | None:
         return self.due_ms if shards else None
 
     def next_deadline_ms(self) -> int | None:
         return self.deadline_ms
 
+    outdated: list[object] = field(default_factory=list)
+    counters: rows.StateRow = field(default_factory=rows.StateRow)
+    calendars: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
     def schedules_to_extend(self, _now_ms: int) -> list[object]:
         return self.needs
+
+    def schedules_to_replace(self, _database: str, limit: int) -> list[object]:
+        return self.outdated[:limit]
+
+    def find_calendar(self, namespace: str, name: str) -> bytes | None:
+        return self.calendars.get((namespace, name))
 
 
 @dataclass

@@ -104,3 +104,10 @@ def test_without_any_worker_it_stops_at_a_bounded_backlog() -> None:
     views.ready_by_queue = {"a": READY_ENOUGH // 2, "b": READY_ENOUGH // 2}
     assert pump.step() is None
     assert len(submitted.commands) == 1
+
+
+def test_what_a_limit_holds_back_does_not_keep_others_from_becoming_ready() -> None:
+    views = Views(due_ms=0, ready_by_queue={"default": 100 * READY_ENOUGH}, leasable_by_queue={"default": 0})
+    pump, submitted, _ = make(views, "default")
+    pump.step()
+    assert len(submitted.commands) == 1

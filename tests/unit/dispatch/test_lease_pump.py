@@ -146,3 +146,36 @@ def test_the_weight_of_a_node_does_not_grow_with_what_its_workers_have_done() ->
         setup.pump.step()
         setup.submitted.answer(leased(10))
     assert setup.pump.capacity == 10
+
+
+def test_what_a_limit_holds_back_is_not_asked_for_until_something_is_applied() -> None:
+    setup = Setup()
+    setup.views.leasable_by_queue = {"default": 0}
+    setup.pump.credit(1, 5)
+    assert setup.pump.step() is None
+    assert setup.submitted.commands == []
+    setup.views.leasable_by_queue = {"default": 1}
+    setup.pump.step()
+    assert setup.limits() == [5]
+
+
+def test_what_a_rate_holds_back_is_asked_for_when_the_next_one_may_go() -> None:
+    setup = Setup()
+    setup.views.leasable_by_queue = {"default": 0}
+    setup.views.refill_by_queue = {"default": setup.clock.wall + 250}
+    setup.pump.credit(1, 5)
+    assert setup.pump.step() == 0.25
+    assert setup.submitted.commands == []
+    setup.clock.wall += 250
+    setup.pump.step()
+    assert setup.limits() == [5]
+
+
+def test_a_stream_waits_for_the_first_of_its_queues() -> None:
+    setup = Setup()
+    setup.views.leasable_by_queue = {"default": 0, "fast": 3}
+    setup.views.refill_by_queue = {"default": setup.clock.wall + 250}
+    setup.pump.open(2, 7, ["default", "fast"], setup.granted.append)
+    setup.pump.credit(2, 4)
+    setup.pump.step()
+    assert setup.limits() == [4]
