@@ -123,7 +123,7 @@ def _wait(
     job = _WAITING + job[1:9] + keys.pack_id(next_ms) + job[17:]
     context.writer.put(context.tables.jobs, job_key, job)
     due_row.put(context, job_key, job)
-    if is_behind:
+    if catch_up.is_missed(due_ms, now_ms):
         catch_up.keep_ticks(context, job_key, job)
     else:
         catch_up.caught_up(context, job_key, job)

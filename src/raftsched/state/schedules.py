@@ -8,6 +8,7 @@ from itertools import islice
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
+from raftsched.model.errors import InvalidField
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.state import catch_up, completion, due
 from raftsched.state.catalog import Schedule
@@ -29,13 +30,15 @@ def apply_extend_ticks(context: Context, command: command_pb2.ExtendTicks) -> Do
     Raises InvalidField, having written nothing.
     """
     check_ticks(command.ticks_ms, "ticks_ms", after_ms=command.after_ms)
+    if command.omitted > keys.MAX_MS // limits.SECOND_MS:
+        raise InvalidField("is out of range", field="omitted")
     schedule = context.catalog.find_schedule(keys.pack_small_id(command.schedule))
     if schedule is None or schedule.every_ms or not (command.ticks_ms or command.final):
         return Done()
     table = context.ticks.rules.of(schedule.id)
     if table.is_final or table != tick_table(command.rules) or context.ticks.last(schedule.id) != command.after_ms:
         return Done()
-    context.ticks.append(schedule, list(command.ticks_ms), is_final=command.final)
+    context.ticks.append(schedule, list(command.ticks_ms), omitted=command.omitted, is_final=command.final)
     look_at_starved(context, schedule)
     _stamp(context, schedule, STAMP_AT_ONCE)
     _trim(context, schedule)

@@ -266,13 +266,14 @@ class Node:
             assert row.failures <= row.attempt <= row.failures + 1
         users: dict[int, int] = {}
         for job in jobs.values():
-            if job.schedule and job.state != rows.JOB_CANCELLED:
+            if job.schedule and job.state not in (rows.JOB_CANCELLED, rows.JOB_COMPLETED):
                 users[job.schedule] = users.get(job.schedule, 0) + 1
         for key, value in self.table("schedules"):
             assert rows.SCHEDULE.unpack_from(value)[0] == users.get(keys.unpack_small_id(key), 0)
 
     def _check_due(self, jobs: dict[int, rows.JobRow], executions: dict[int, rows.ExecutionRow]) -> None:
         waiting, retrying = set(), set()
+        extras = dict(self.table("extras"))
         for key, kind in self.table("due"):
             job = keys.unpack_id(key[keys.DUE_JOB])
             assert key[keys.DUE_SHARD] == keys.due_shard(keys.shard_of(job))
@@ -285,10 +286,15 @@ class Node:
                 assert (kind == rows.DUE_FIRST) == (jobs[job].schedule == 0)
                 assert job not in waiting
                 waiting.add(job)
+                paced = extras.pop(keys.extra(keys.pack_id(job), keys.EXTRA_PACED), None)
+                if paced is not None:
+                    assert keys.due_ms_of(key) == keys.unpack_id(paced)
+                    continue
                 jitter_ms = keys.due_ms_of(key) - jobs[job].scheduled_for_ms
                 assert 0 <= jitter_ms <= self.machine.profile(jobs[job].profile).jitter_ms
         assert waiting == {number for number, job in jobs.items() if job.state == rows.JOB_WAITING}
         assert retrying == {number for number, row in executions.items() if row.status in (FAILED, SNOOZED)}
+        assert not [key for key in extras if key[8] == keys.EXTRA_PACED], "the others have caught up"
         starved = {keys.unpack_starved(key)[::-1] for key, _ in self.table("starved")}
         # A paused job may stand there too, until its schedule has more ticks.
         starved -= {(number, job.schedule) for number, job in jobs.items() if job.state == rows.JOB_PAUSED}
