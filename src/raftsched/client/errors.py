@@ -231,6 +231,8 @@ _BY_REASON: dict[str, type[RaftschedError]] = {
         OverlapRefused,
         BackfillNotFound,
         NotDeadLetter,
+        LeaseOver,
+        KeyNotOwned,
         Overloaded,
         NoQuorum,
         OutcomeUnknown,
