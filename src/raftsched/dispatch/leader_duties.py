@@ -4,14 +4,13 @@ Another leader may propose the same; the state machine takes each once. Runs on 
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
-from raftsched.dispatch.ports import Clock, MachineViews, Submit
+from raftsched.dispatch.ports import Clock, Submit
 from raftsched.dispatch.shards import assign_shards, worth_moving
+from raftsched.dispatch.tick_pump import TickPump, TickViews
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.recurrence import CronSchedule
-from raftsched.model.schedule import more_ticks
+from raftsched.model.zones import TZDATA, ZoneData
 from raftsched.state.results import Result
 
 logger = logging.getLogger(__name__)
@@ -20,32 +19,20 @@ TICK_LIMIT = 1_000
 TICK_RETRY_S = 0.02
 # How often shards are shared out anew, and schedules looked at, when nothing else happens.
 REVIEW_EVERY_S = 0.5
-# Schedules extended per command round: evaluating one costs some 10 ms of the core thread at worst.
-EXTEND_AT_ONCE = 8
-
-
-class ScheduleNeed(Protocol):
-    """A schedule whose tick table runs short."""
-
-    @property
-    def schedule_id(self) -> int: ...
-    @property
-    def expression(self) -> str: ...
-    @property
-    def time_zone(self) -> str: ...
-    @property
-    def last_tick_ms(self) -> int: ...
-
-
-class LeaderViews(MachineViews, Protocol):
-    def schedules_to_extend(self, now_ms: int) -> Sequence[ScheduleNeed]: ...
 
 
 class LeaderDuties:
     """Idle while this node follows; `lead` when it wins an election."""
 
     def __init__(
-        self, *, node_id: int, machine: LeaderViews, submit: Submit, clock: Clock, session_grace_ms: int
+        self,
+        *,
+        node_id: int,
+        machine: TickViews,
+        submit: Submit,
+        clock: Clock,
+        session_grace_ms: int,
+        zones: ZoneData = TZDATA,
     ) -> None:
         self._node_id = node_id
         self._machine = machine
@@ -56,9 +43,7 @@ class LeaderDuties:
         self._started = False
         self._tick_in_flight = False
         self._tick_not_before_s = 0.0
-        self._extending: set[int] = set()
-        # Schedules that have no tick any more, such as one for a single past year.
-        self._exhausted: set[int] = set()
+        self._ticks = TickPump(machine=machine, submit=submit, clock=clock, on_result=self.review_now, zones=zones)
         self._assigning = False
         self._next_review_s = 0.0
 
@@ -88,7 +73,7 @@ class LeaderDuties:
         now_s = self._clock.monotonic()
         if now_s >= self._next_review_s:
             self._next_review_s = now_s + REVIEW_EVERY_S
-            self._extend_schedules()
+            self._ticks.step()
             self._share_shards(live_nodes)
         waits = [self._next_review_s - now_s, self._expire(now_s)]
         return min(wait for wait in waits if wait is not None)
@@ -114,30 +99,6 @@ class LeaderDuties:
 
     def _on_ticked(self, _result: Result) -> None:
         self._tick_in_flight = False
-
-    def _extend_schedules(self) -> None:
-        now_ms = max(self._clock.wall_ms(), self._machine.now_ms)
-        for need in self._machine.schedules_to_extend(now_ms):
-            if len(self._extending) >= EXTEND_AT_ONCE:
-                # The rest waits for the next round, which comes as soon as these are through.
-                return
-            if need.schedule_id not in self._extending and need.schedule_id not in self._exhausted:
-                self._extend(need, now_ms)
-
-    def _extend(self, need: ScheduleNeed, now_ms: int) -> None:
-        schedule_id = need.schedule_id
-        ticks_ms = more_ticks(CronSchedule((need.expression,), need.time_zone), need.last_tick_ms, now_ms).ticks_ms
-        if not ticks_ms:
-            self._exhausted.add(schedule_id)
-            return
-        self._extending.add(schedule_id)
-        extend = command_pb2.ExtendTicks(schedule=schedule_id, after_ms=need.last_tick_ms, ticks_ms=ticks_ms)
-
-        def on_result(_result: Result) -> None:
-            self._extending.discard(schedule_id)
-            self.review_now()
-
-        self._submit(command_pb2.Command(extend_ticks=extend), 1 + len(ticks_ms), on_result)
 
     def _share_shards(self, live_nodes: Mapping[int, int]) -> None:
         owners = self._machine.shard_owners

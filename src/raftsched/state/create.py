@@ -43,20 +43,20 @@ def apply_create_jobs(context: Context, command: command_pb2.CreateJobs) -> Jobs
         if known.fingerprint == command.fingerprint:
             return JobsCreated(known.job_ids, existed=True)
         return KeyConflict(known.job_ids)
-    profiles = [_check_profile(number, data) for number, data in enumerate(command.profiles)]
+    profiles = [check_profile(number, data) for number, data in enumerate(command.profiles)]
     for number, new in enumerate(command.schedules):
-        _check_schedule(context, number, new)
+        check_schedule(context, number, new)
     if command.key and len(command.fingerprint) != idempotency.FINGERPRINT_BYTES:
         raise InvalidField("is not 16 bytes", field="fingerprint")
     if not 1 <= len(command.jobs) <= limits.BATCH_MAX_JOBS:
         raise InvalidField(f"holds {len(command.jobs)} jobs", field="jobs")
-    names = _check_jobs(context, command, profiles)
+    names = check_jobs(context, command, profiles)
     plan = dependents.check(context, command, profiles)
     workflows.check(command)
 
     used = sorted({job.profile for job in command.jobs})
     interned = {at: context.catalog.intern_profile(command.profiles[at], profiles[at]) for at in used}
-    schedules = _intern_schedules(context, command)
+    schedules = intern_schedules(context, command)
     first = _write_jobs(context, command, interned, schedules)
     if plan is not None:
         dependents.write(context, plan, first)
@@ -72,7 +72,8 @@ def apply_create_jobs(context: Context, command: command_pb2.CreateJobs) -> Jobs
     return JobsCreated(range(first, first + len(command.jobs)), existed=False)
 
 
-def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
+def check_profile(number: int, data: bytes) -> command_pb2.Profile:
+    """The profile. Raises InvalidField."""
     field = f"profiles[{number}]"
     try:
         profile = command_pb2.Profile.FromString(data)
@@ -113,7 +114,8 @@ def _check_profile(number: int, data: bytes) -> command_pb2.Profile:
     return profile
 
 
-def _check_schedule(context: Context, number: int, new: command_pb2.NewSchedule) -> None:
+def check_schedule(context: Context, number: int, new: command_pb2.NewSchedule) -> None:
+    """Raises InvalidField."""
     field = f"schedules[{number}]"
     try:
         schedule = command_pb2.Schedule.FromString(new.schedule)
@@ -146,10 +148,13 @@ def check_ticks(ticks_ms: Sequence[int], field: str, *, after_ms: int) -> None:
         previous_ms = tick_ms
 
 
-def _check_jobs(
+def check_jobs(
     context: Context, command: command_pb2.CreateJobs, profiles: list[command_pb2.Profile]
 ) -> dict[bytes, int]:
-    """The names that are taken by this command, each with the number of its job in it."""
+    """The names that are taken by this command, each with the number of its job in it.
+
+    Raises InvalidField and NameTaken.
+    """
     names: dict[bytes, int] = {}
     for number, job in enumerate(command.jobs):
         field = f"jobs[{number}]"
@@ -189,7 +194,7 @@ def _is_taken(context: Context, name_key: bytes) -> bool:
     return True
 
 
-def _intern_schedules(context: Context, command: command_pb2.CreateJobs) -> list[_Pending | None]:
+def intern_schedules(context: Context, command: command_pb2.CreateJobs) -> list[_Pending | None]:
     """One for each schedule of the command; None where no job uses it."""
     counts = [0] * (len(command.schedules) + 1)
     for job in command.jobs:

@@ -37,6 +37,7 @@ from raftsched.state.sessions import apply_close_session, apply_open_session, ap
 from raftsched.state.settle import apply_ack, apply_fail, apply_release, apply_started
 from raftsched.state.ticks import ScheduleNeed
 from raftsched.state.trigger import apply_trigger_job
+from raftsched.state.update import apply_reschedule_job, apply_update_job
 from raftsched.state.verify import apply_verify
 from raftsched.store import keys, rows
 from raftsched.store.environment import DAMAGE, Store
@@ -47,6 +48,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "cancel_job": apply_cancel_job,
     "cancel_execution": apply_cancel_execution,
     "trigger_job": apply_trigger_job,
+    "update_job": apply_update_job,
+    "reschedule_job": apply_reschedule_job,
     "pause_job": apply_pause_job,
     "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,

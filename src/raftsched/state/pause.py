@@ -92,13 +92,13 @@ def _pause(context: Context, job: bytes, row: bytes, note: str) -> None:
     waits = row[rows.JOB_STATE] == rows.JOB_WAITING
     if waits:
         due_row.remove(context, job, row)
-    _remember_tick(context, job, row, waits=waits)
+    remember_tick(context, job, row, waits=waits)
     context.writer.put(context.tables.jobs, job, _PAUSED + row[1:])
     pause = rows.PAUSE.pack(context.now_ms, 0) + note.encode()
     context.writer.put(context.tables.extras, keys.extra(job, keys.EXTRA_PAUSE), pause)
 
 
-def _remember_tick(context: Context, job: bytes, row: bytes, *, waits: bool) -> None:
+def remember_tick(context: Context, job: bytes, row: bytes, *, waits: bool) -> None:
     """Notes the number of the tick that a cron job waits for, by which those that pass meanwhile are counted."""
     if row[rows.JOB_SCHEDULE] == bytes(4):
         return

@@ -12,8 +12,10 @@ from typing import Generic, TypeVar
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import StoreCorrupt, UnknownName
 from raftsched.model.transitions import ExecutionState
+from raftsched.state.etag import etag_of
 from raftsched.store import keys, rows
 from raftsched.store.environment import View
+from raftsched.store.graph_rows import Wait
 from raftsched.v1 import job_pb2
 
 Item = TypeVar("Item")
@@ -54,6 +56,11 @@ class JobRecord:
     # While it is paused.
     paused_ms: int = 0
     pause_note: str = ""
+    # Of a job that depends on others.
+    wait: Wait | None = None
+    # 0: it was created in none.
+    workflow: int = 0
+    etag: str = ""
 
     @property
     def waits(self) -> bool:
@@ -130,6 +137,10 @@ def derived_state(view: View, row: bytes) -> int:
         return job_pb2.JOB_STATE_COMPLETED
     if stored == rows.JOB_PAUSED:
         return job_pb2.JOB_STATE_PAUSED
+    if stored == rows.JOB_BLOCKED:
+        return job_pb2.JOB_STATE_BLOCKED
+    if stored == rows.JOB_UPSTREAM_FAILED:
+        return job_pb2.JOB_STATE_UPSTREAM_FAILED
     if stored != rows.JOB_FIRED:
         return job_pb2.JOB_STATE_SCHEDULED
     execution = view.get(view.tables.executions, row[rows.JOB_LAST_EXECUTION])
@@ -166,7 +177,29 @@ def _record(view: View, job: int, value: bytes) -> JobRecord:
         raise StoreCorrupt(f"the payload of job {job} is missing")
     profile = get_profile(view, value[rows.JOB_PROFILE])
     paused_ms, note = _pause(view, job) if row.state == rows.JOB_PAUSED else (0, "")
-    return JobRecord(job, row, derived_state(view, value), profile, schedule, payload, paused_ms, note)
+    wait = _wait(view, job) if profile.dependency_rule else None
+    workflow = view.get(view.tables.extras, keys.extra(keys.pack_id(job), keys.EXTRA_WORKFLOW))
+    return JobRecord(
+        job,
+        row,
+        derived_state(view, value),
+        profile,
+        schedule,
+        payload,
+        paused_ms,
+        note,
+        wait,
+        keys.unpack_id(workflow) if workflow is not None else 0,
+        etag=etag_of(value, payload, schedule.every_ms if schedule is not None else 0),
+    )
+
+
+def _wait(view: View, job: int) -> Wait:
+    """Which jobs a job depends on."""
+    value = view.get(view.tables.waits, keys.pack_id(job))
+    if value is None:
+        raise StoreCorrupt(f"job {job} depends on others but nothing says on which")
+    return Wait.unpack(value)
 
 
 def _pause(view: View, job: int) -> tuple[int, str]:

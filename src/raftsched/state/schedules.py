@@ -73,12 +73,14 @@ def _stamp(context: Context, schedule: Schedule, limit: int) -> int:
     found = []
     if cursor.set_range(keys.starved(schedule.id, from_job)):
         found = [key for key in islice(cursor.iternext(values=False), limit + 1) if key.startswith(prefix)]
-    if len(found) > limit:
-        writer.put(tables.meta, place, found.pop()[4:])
-    else:
-        writer.delete(tables.meta, place)
+    rest = found.pop()[4:] if len(found) > limit else None
     if found:
         _stamp_jobs(context, schedule, found)
+    # After that, which asks for the starved jobs of a schedule that has ended to be looked at: they have been.
+    if rest is not None:
+        writer.put(tables.meta, place, rest)
+    else:
+        writer.delete(tables.meta, place)
     return max(len(found), 1)
 
 

@@ -1,21 +1,12 @@
 """What a leader proposes by itself."""
 
-from dataclasses import dataclass
-
-from raftsched.dispatch.leader_duties import EXTEND_AT_ONCE, REVIEW_EVERY_S, TICK_RETRY_S, LeaderDuties
+from raftsched.dispatch.leader_duties import REVIEW_EVERY_S, TICK_RETRY_S, LeaderDuties
 from raftsched.state.results import Done
 from tests.unit.dispatch.support import ManualClock, Submitted, Views
+from tests.unit.dispatch.test_tick_pump import Need
 
 LIVE = {1: 0, 2: 0, 3: 0}
 SHARED = (1,) * 11 + (2,) * 11 + (3,) * 10
-
-
-@dataclass
-class Need:
-    schedule_id: int
-    expression: str = "* * * * *"
-    time_zone: str = "UTC"
-    last_tick_ms: int = 960_000
 
 
 class Setup:
@@ -90,29 +81,8 @@ def test_shards_stay_while_nothing_changes() -> None:
     assert setup.submitted.commands == []
 
 
-def test_a_schedule_that_runs_short_gets_its_coming_ticks() -> None:
+def test_schedules_that_run_short_are_looked_at() -> None:
     setup = Setup(Views(shard_owners=SHARED, needs=[Need(5)]))
     setup.lead()
     setup.duties.step(LIVE)
-    extend = setup.submitted.commands[0].extend_ticks
-    assert (extend.schedule, extend.after_ms) == (5, 960_000)
-    assert list(extend.ticks_ms)[:2] == [1_020_000, 1_080_000]
-
-
-def test_many_short_schedules_are_extended_a_few_at_a_time() -> None:
-    setup = Setup(Views(shard_owners=SHARED, needs=[Need(number) for number in range(1, 21)]))
-    setup.lead()
-    setup.duties.step(LIVE)
-    assert len(setup.submitted.commands) == EXTEND_AT_ONCE
-    setup.submitted.answer(Done())
-    setup.views.needs.pop(0)
-    setup.duties.step(LIVE)
-    assert len(setup.submitted.commands) == EXTEND_AT_ONCE + 1
-
-
-def test_a_schedule_without_any_further_tick_is_asked_once() -> None:
-    last_leap_year_known = Need(5, expression="0 0 29 2 *", last_tick_ms=253_402_300_799_000)
-    setup = Setup(Views(shard_owners=SHARED, needs=[last_leap_year_known]))
-    setup.lead()
-    setup.duties.step(LIVE)
-    assert setup.submitted.commands == []
+    assert setup.submitted.kinds() == ["extend_ticks"]

@@ -136,7 +136,7 @@ def test_a_starved_job_that_is_cancelled_is_not_stamped(node: Node) -> None:
 def test_a_schedule_asks_for_ticks_when_its_table_ends_soon(node: Node) -> None:
     node.create(ticks_ms=minutely(60))
     (need,) = node.machine.schedules_to_extend(minute(60) - EXTEND_BEFORE_MS)
-    assert (need.schedule_id, need.expression, need.last_tick_ms) == (1, "* * * * *", minute(60))
+    assert (need.schedule_id, need.schedule.expression, need.last_tick_ms) == (1, "* * * * *", minute(60))
     assert node.machine.schedules_to_extend(minute(60) - EXTEND_BEFORE_MS - 1) == []
     node.do(extend(60, *range(61, 121)))
     assert node.machine.schedules_to_extend(minute(60)) == []
