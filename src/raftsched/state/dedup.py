@@ -53,7 +53,7 @@ def apply_complete_key(context: Context, command: command_pb2.CompleteKey) -> Do
 
 def forget_expired(context: Context, limit: int) -> int:
     """Removes at most `limit` keys whose time is over; how many."""
-    found = []
+    found: list[bytes] = []
     cursor = context.writer.cursor(context.tables.dedup)
     if cursor.first():
         for key in cursor.iternext(values=False):

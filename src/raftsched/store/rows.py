@@ -341,7 +341,9 @@ class AttemptRow:
             (size,) = _TEXT.unpack_from(value, at)
             texts.append(value[at + 2 : at + 2 + size].decode())
             at += 2 + size
-        return cls(*ATTEMPT.unpack_from(value), *texts, value[at:].decode())
+        number, outcome, leased_ms, started_ms, ended_ms = ATTEMPT.unpack_from(value)
+        worker, error_class = texts
+        return cls(number, outcome, leased_ms, started_ms, ended_ms, worker, error_class, value[at:].decode())
 
     def pack(self) -> bytes:
         head = ATTEMPT.pack(self.number, self.outcome, self.leased_ms, self.started_ms, self.ended_ms)

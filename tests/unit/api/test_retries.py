@@ -18,12 +18,15 @@ def one_off(**retry: Any) -> job_pb2.Job:
 
 
 async def create(api: Api, **retry: Any) -> job_pb2.Job:
-    return (await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=one_off(**retry)))).job
+    answer: job_pb2.CreateJobResponse = await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=one_off(**retry)))
+    return answer.job
 
 
 async def get(api: Api, execution: int) -> execution_pb2.Execution:
     api.core.machine.commit()
-    return (await api.executions.GetExecution(execution_pb2.GetExecutionRequest(id=execution))).execution
+    request = execution_pb2.GetExecutionRequest(id=execution)
+    answer: execution_pb2.GetExecutionResponse = await api.executions.GetExecution(request)
+    return answer.execution
 
 
 def fail(api: Api, **says: Any) -> None:

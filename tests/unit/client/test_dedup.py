@@ -136,7 +136,7 @@ async def test_keys_are_claimed_by_hand_too_and_only_under_a_lease(node: str) ->
 
     def charge(context: Context, _payload: bytes) -> None:
         with SyncClient([node]) as client:
-            mine = {"execution_id": context.execution_id, "token": context.token}
+            mine: dict[str, Any] = {"execution_id": context.execution_id, "token": context.token}
             assert client.claim_key("by-hand", **mine).claimed
             client.complete_key("by-hand", token=context.token, result=b"r")
             claim = client.claim_key("by-hand", **mine)

@@ -1,5 +1,7 @@
 """Keys that handlers claim: one owner at a time, results for those who come later, an end to all of it."""
 
+from typing import Any
+
 import pytest
 
 from raftsched.internal.v1 import command_pb2
@@ -12,8 +14,8 @@ from tests.unit.state.support import START_MS, Node, replayed
 DAY_MS = limits.DAY_MS
 
 
-def claim(node: Node, token: int, execution: int = 1, key: str = "k", **settings: object) -> KeyClaimed:
-    values = {"namespace": "default", "keep_ms": DAY_MS, **settings}
+def claim(node: Node, token: int, execution: int = 1, key: str = "k", **settings: Any) -> KeyClaimed:
+    values: dict[str, Any] = {"namespace": "default", "keep_ms": DAY_MS, **settings}
     return node.want(KeyClaimed, command_pb2.ClaimKey(key=key, execution=execution, token=token, **values))
 
 
@@ -65,7 +67,7 @@ def test_a_run_whose_lease_is_over_claims_nothing_but_completes_what_nobody_took
     leased = node.run(session)
     claim(node, leased.token)
     node.do(command_pb2.CloseSession(session=session))
-    keep = {"namespace": "default", "keep_ms": DAY_MS}
+    keep: dict[str, Any] = {"namespace": "default", "keep_ms": DAY_MS}
     node.refused(LeaseOver, command_pb2.ClaimKey(key="k", execution=1, token=leased.token, **keep))
     node.refused(LeaseOver, command_pb2.ClaimKey(key="new", execution=99, token=leased.token, **keep))
     complete(node, leased.token)
@@ -117,9 +119,15 @@ def test_keys_whose_time_is_over_are_removed_in_bounded_steps(node: Node) -> Non
         ({"key": "k", "keep_ms": limits.YEAR_MS + 1}, "keep"),
     ],
 )
-def test_a_claim_that_cannot_be_is_refused(node: Node, settings: dict[str, object], field: str) -> None:
+def test_a_claim_that_cannot_be_is_refused(node: Node, settings: dict[str, Any], field: str) -> None:
     leased = node.run(node.open_session())
-    values = {"namespace": "default", "keep_ms": DAY_MS, "execution": 1, "token": leased.token, **settings}
+    values: dict[str, Any] = {
+        "namespace": "default",
+        "keep_ms": DAY_MS,
+        "execution": 1,
+        "token": leased.token,
+        **settings,
+    }
     assert node.refused(InvalidField, command_pb2.ClaimKey(**values)).field == field
 
 

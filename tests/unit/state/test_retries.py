@@ -1,5 +1,7 @@
 """When a failed attempt is followed by another, when it is put off, and when there is none any more."""
 
+from typing import Any
+
 import pytest
 
 from raftsched.internal.v1 import command_pb2
@@ -24,7 +26,7 @@ from tests.unit.state.support import (
 LONG_MS = 1_000_000_000
 
 
-def end(node: Node, token: int, execution: int = 1, **says: object) -> list[int]:
+def end(node: Node, token: int, execution: int = 1, **says: Any) -> list[int]:
     """The attempt under this token ends as the worker says."""
     command = command_pb2.Fail()
     command.failures.add(token=token, execution=execution, started_ms=5, ended_ms=6, **says)
@@ -215,7 +217,7 @@ def test_what_waits_or_backs_off_never_times_out(node: Node) -> None:
 
 def test_attempt_ten_thousand_waits_the_longest_backoff_and_the_job_is_still_there(node: Node) -> None:
     session = node.open_session(ttl_ms=80_000_000)
-    settings = {"max_attempts": MAX_ATTEMPTS_MAX, "max_backoff_ms": BACKOFF_MAX_MS, "multiplier": 100.0}
+    settings: dict[str, Any] = {"max_attempts": MAX_ATTEMPTS_MAX, "max_backoff_ms": BACKOFF_MAX_MS, "multiplier": 100.0}
     node.create(due_ms=START_MS, **settings)
     node.fire()
     number = keys.pack_id(1)
@@ -264,7 +266,7 @@ def test_lost_leases_are_bounded_whatever_is_put_off(node: Node) -> None:
         ({"error_classes": ["x" * 201]}, "failures[0].error_classes"),
     ],
 )
-def test_what_a_worker_cannot_say_is_refused(node: Node, says: dict[str, object], field: str) -> None:
+def test_what_a_worker_cannot_say_is_refused(node: Node, says: dict[str, Any], field: str) -> None:
     leased = node.run(node.open_session())
     command = command_pb2.Fail()
     command.failures.add(token=leased.token, execution=1, **says)
