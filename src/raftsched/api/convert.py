@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.api import validate
+from raftsched.api.dependencies import WaitsFor, checked_upstreams
 from raftsched.api.job_settings import DEFAULT_NAMESPACE, DEFAULT_TIME_ZONE, JobSettings, job_settings, profile_bytes
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
@@ -18,6 +20,7 @@ from raftsched.model.cron import normalized
 from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
 from raftsched.model.recurrence import CronSchedule
 from raftsched.model.schedule import check_cron, first_interval_tick, initial_ticks
+from raftsched.store import keys
 from raftsched.v1 import job_pb2
 
 # A request that is repeated must have the same fingerprint, whichever version of this code takes it: whoever changes
@@ -50,6 +53,7 @@ _PROFILE_FIELDS = {
     "overlap": "overlap",
     "catch_up": "catch_up",
     "pause_after_failures": "pause_after_failures",
+    "dependency_rule": "dependencies.rule",
 }
 # Fields that this version does not carry out yet, hence refuses.
 _NOT_YET_MESSAGES = ("start_deadline", "retention", "catch_up_window", "catch_up_interval")
@@ -76,7 +80,7 @@ def create_jobs_command(
     in a batch, else with "job.".
     """
     validate.check_request_id(request_id)
-    builder = _CommandBuilder(now_ms)
+    builder = CommandBuilder(now_ms)
     index = 0
     try:
         for job in jobs:
@@ -106,7 +110,7 @@ def job_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[str]:
     return names + schedule
 
 
-class _CommandBuilder:
+class CommandBuilder:
     """Gathers jobs. `add` runs once a job in batches of 10,000, so it leaves to others whatever is rare."""
 
     def __init__(self, now_ms: int) -> None:
@@ -121,8 +125,11 @@ class _CommandBuilder:
         self._fingerprint = blake2b(_FINGERPRINT_VERSION, digest_size=16)
         self._payload_bytes = 0
 
-    def add(self, job: job_pb2.Job) -> None:
-        """Raises InvalidField and NotImplementedField, fields relative to the job."""
+    def add(self, job: job_pb2.Job, waits_for: WaitsFor | None = None) -> None:
+        """`waits_for`: other jobs that this job, which has no schedule, depends on.
+
+        Raises InvalidField and NotImplementedField, fields relative to the job.
+        """
         kind = job.WhichOneof("schedule")
         if (
             job.id
@@ -147,9 +154,15 @@ class _CommandBuilder:
             schedule, asked_ms, due_ms = self._cron(job.cron), 0, 0
         elif kind == "interval":
             schedule, asked_ms, due_ms = self._interval(job.interval)
+        elif kind == "dependencies" or waits_for is not None:
+            schedule, asked_ms, due_ms = 0, 0, 0
         else:
-            raise _no_schedule(kind)
+            raise InvalidField(
+                "unset; set run_at for one occurrence, cron or interval for a series, or dependencies", field="schedule"
+            )
         settings = job_settings(job, recurring=schedule != 0)
+        if waits_for is not None:
+            settings = settings._replace(dependency_rule=waits_for.rule)
         profile = self._profiles.get(settings)
         if profile is None:
             profile = self._add_profile(settings)
@@ -167,6 +180,18 @@ class _CommandBuilder:
         )
         if labels:
             self._add_labels(new, dict(labels))
+        if kind == "dependencies":
+            new.upstreams = keys.pack_ids(checked_upstreams(job.dependencies))
+            self._fingerprint.update(_with_length(new.upstreams))
+        elif waits_for is not None:
+            new.upstream_positions.extend(waits_for.positions)
+            self._fingerprint.update(_with_length(keys.pack_ids(waits_for.positions)))
+
+    def add_nodes(self, names: Sequence[str]) -> None:
+        """The jobs are the nodes of one workflow."""
+        self._create.nodes.extend(names)
+        for name in names:
+            self._fingerprint.update(_with_length(name.encode()))
 
     def finish(self, key_namespace: str, key: str) -> command_pb2.Command:
         """The command, once all jobs are in."""
@@ -252,6 +277,13 @@ class _CommandBuilder:
         return index
 
 
+def future_or_now_ms(time: Timestamp, field: str, now_ms: int) -> int:
+    """A time in the past means now. Raises InvalidField."""
+    asked_ms = validate.timestamp_ms(time, field)
+    _refuse_far_future(asked_ms, now_ms, field)
+    return max(asked_ms, now_ms)
+
+
 def _refuse_fields(job: job_pb2.Job) -> None:
     for field in ("id", "state", "last_execution_id", "etag", "pause_note", "workflow_id"):
         if getattr(job, field):
@@ -278,18 +310,12 @@ def _refuse_far_future(time_ms: int, now_ms: int, field: str) -> None:
         raise InvalidField(f"more than {validate.span_text(limits.HORIZON_MS)} from now", field=field)
 
 
-def _no_schedule(kind: str | None) -> RaftschedError:
-    if kind == "dependencies":
-        return NotImplementedField(field="dependencies")
-    return InvalidField("unset; set run_at for one occurrence, or cron or interval for a series", field="schedule")
-
-
 def _with_length(data: bytes) -> bytes:
     return _LENGTH.pack(len(data)) + data
 
 
 def _profile(job: job_pb2.Job) -> command_pb2.Profile:
-    settings = job_settings(job, recurring=job.WhichOneof("schedule") != "run_at")
+    settings = job_settings(job, recurring=job.WhichOneof("schedule") in ("cron", "interval"))
     return command_pb2.Profile.FromString(profile_bytes(settings))
 
 
@@ -299,6 +325,8 @@ def _schedule_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[st
         return ["schedule"]
     if kind == "run_at":
         return [] if _same_run_at(stored, requested) else ["run_at"]
+    if kind == "dependencies":
+        return [] if list(stored.dependencies.job_ids) == list(requested.dependencies.job_ids) else ["dependencies"]
     if kind == "cron":
         return _cron_difference(stored.cron, requested.cron)
     return _interval_difference(stored, requested)

@@ -15,6 +15,7 @@ from raftsched.state.queries_executions import (
     DeadLetterPosition,
     attempts_of,
     get_execution,
+    get_result,
     list_dead_letters,
     list_executions,
     list_skipped,
@@ -81,6 +82,16 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
                 next_page_token=encode_token(Listing.SKIPPED, scope, page.next) if page.next is not None else "",
                 index=_index(view),
             )
+
+    async def GetResult(
+        self, request: execution_pb2.GetResultRequest, context: Context
+    ) -> execution_pb2.GetResultResponse:
+        refuse_unknown_fields(request)
+        check_id(request.execution_id, "execution_id")
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            result = get_result(view, request.execution_id)
+            return execution_pb2.GetResultResponse(result=result, index=_index(view))
 
     async def ListDeadLetters(
         self, request: execution_pb2.ListDeadLettersRequest, context: Context

@@ -38,6 +38,8 @@ class JobSettings(NamedTuple):
     run_timeout: bytes | None
     jitter: bytes | None
     pause_after_failures: int
+    # A value of DependencyRule, 0 for a job that depends on nothing.
+    dependency_rule: int = 0
 
 
 def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
@@ -56,6 +58,7 @@ def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
         job.run_timeout.SerializeToString() if job.HasField("run_timeout") else None,
         job.jitter.SerializeToString() if job.HasField("jitter") else None,
         job.pause_after_failures,
+        job.dependencies.rule or job_pb2.DEPENDENCY_RULE_ALL_SUCCESS if job.HasField("dependencies") else 0,
     )
 
 
@@ -81,7 +84,10 @@ def profile_bytes(settings: JobSettings) -> bytes:
         priority=settings.priority,
         overlap=_overlap(settings),
         catch_up=_catch_up(settings),
+        dependency_rule=settings.dependency_rule,
     )
+    if settings.dependency_rule and settings.jitter is not None:
+        raise InvalidField("means nothing for a job that waits for others; leave it unset", field="jitter")
     if settings.run_timeout is not None:
         profile.run_timeout_ms = validate.duration_ms(
             Duration.FromString(settings.run_timeout), "run_timeout", low_ms=1, high_ms=limits.RUN_TIMEOUT_MAX_MS
@@ -165,7 +171,7 @@ def _backoff_ms(backoff: Duration, field: str) -> int:
 
 def _overlap(settings: JobSettings) -> int:
     if not settings.recurring:
-        _refuse_policy_of_one_off(settings.overlap, "overlap")
+        _refuse_policy(settings, settings.overlap, "overlap")
         return job_pb2.OVERLAP_POLICY_ALLOW
     overlap = settings.overlap or job_pb2.OVERLAP_POLICY_SKIP
     if overlap not in _OVERLAP_DONE:
@@ -177,7 +183,7 @@ def _overlap(settings: JobSettings) -> int:
 
 def _catch_up(settings: JobSettings) -> int:
     if not settings.recurring:
-        _refuse_policy_of_one_off(settings.catch_up, "catch_up")
+        _refuse_policy(settings, settings.catch_up, "catch_up")
         return job_pb2.CATCH_UP_POLICY_LATEST
     catch_up = settings.catch_up or job_pb2.CATCH_UP_POLICY_LATEST
     if catch_up not in _CATCH_UP_DONE:
@@ -187,6 +193,8 @@ def _catch_up(settings: JobSettings) -> int:
     return catch_up
 
 
-def _refuse_policy_of_one_off(policy: int, field: str) -> None:
+def _refuse_policy(settings: JobSettings, policy: int, field: str) -> None:
+    if policy and settings.dependency_rule:
+        raise InvalidField("means nothing for a job that waits for others; leave it unset", field=field)
     if policy:
         raise InvalidField("means nothing for a job with run_at, which has one occurrence; leave it unset", field=field)

@@ -9,8 +9,9 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.queries import JobRecord
 from raftsched.state.queries_executions import DeadLetterRecord, ExecutionRecord, SkippedRecord
-from raftsched.store import rows
-from raftsched.v1 import execution_pb2, job_pb2
+from raftsched.state.queries_workflows import NodeRecord
+from raftsched.store import keys, rows
+from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
 
 _WAITS_TO_RUN_AGAIN = (ExecutionState.FAILED, ExecutionState.SNOOZED)
 
@@ -57,16 +58,29 @@ def job_message(record: JobRecord) -> job_pb2.Job:
         last_execution_id=row.last_execution,
         cancel_time=optional_timestamp(row.cancelled_ms),
         pause_after_failures=profile.pause_after_failures,
+        etag=record.etag,
         pause_note=record.pause_note,
         pause_time=optional_timestamp(record.paused_ms),
+        workflow_id=record.workflow,
     )
-    if schedule is None:
+    if record.wait is not None:
+        job.dependencies.job_ids.extend(keys.unpack_ids(record.wait.upstreams))
+        job.dependencies.rule = cast("job_pb2.DependencyRule", record.wait.rule)
+    elif schedule is None:
         job.run_at.CopyFrom(timestamp(row.scheduled_for_ms))
     else:
         _describe_recurrence(job, profile, schedule)
     if record.waits:
         job.next_run_time.CopyFrom(timestamp(row.scheduled_for_ms))
     return job
+
+
+def node_message(record: NodeRecord) -> workflow_pb2.WorkflowNode:
+    node = workflow_pb2.WorkflowNode(name=record.name, depends_on=record.depends_on)
+    if record.job is not None:
+        node.job.CopyFrom(job_message(record.job))
+        node.rule = node.job.dependencies.rule
+    return node
 
 
 def execution_message(record: ExecutionRecord) -> execution_pb2.Execution:

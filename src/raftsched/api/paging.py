@@ -26,6 +26,7 @@ class Listing(IntEnum):
     EXECUTIONS = 2
     SKIPPED = 3
     DEAD_LETTERS = 4
+    WORKFLOW = 5
 
 
 def page_size(requested: int) -> int:

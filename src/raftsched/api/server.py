@@ -16,6 +16,7 @@ from raftsched.api.execution_service import ExecutionService
 from raftsched.api.interceptor import CallInterceptor
 from raftsched.api.job_service import JobService
 from raftsched.api.ports import Core
+from raftsched.api.workflow_service import WorkflowService
 from raftsched.v1 import (
     cluster_pb2,
     cluster_pb2_grpc,
@@ -25,6 +26,8 @@ from raftsched.v1 import (
     execution_pb2_grpc,
     job_pb2,
     job_pb2_grpc,
+    workflow_pb2,
+    workflow_pb2_grpc,
 )
 
 log = logging.getLogger(__name__)
@@ -145,6 +148,7 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
     jobs = JobService(gate, wall_ms)
     executions = ExecutionService(gate)
     cluster = ClusterService(gate)
+    workflows = WorkflowService(gate, wall_ms)
     dedup = DedupService(gate)
     return (
         Service(
@@ -154,6 +158,10 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
         Service(
             execution_pb2.DESCRIPTOR.services_by_name["ExecutionService"].full_name,
             lambda server: execution_pb2_grpc.add_ExecutionServiceServicer_to_server(executions, server),
+        ),
+        Service(
+            workflow_pb2.DESCRIPTOR.services_by_name["WorkflowService"].full_name,
+            lambda server: workflow_pb2_grpc.add_WorkflowServiceServicer_to_server(workflows, server),
         ),
         Service(
             cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,

@@ -8,6 +8,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from raftsched.model import limits
 from raftsched.model.errors import InvalidField
+from raftsched.v1 import workflow_pb2
 
 
 def refuse_unknown_fields(request: Message) -> None:
@@ -28,6 +29,8 @@ def _refuse_many_labels(request: Message) -> None:
         (field.name, value) for field, value in request.ListFields() if field.name in ("job", "filter")
     ]
     holders += [(f"jobs[{number}]", job) for number, job in enumerate(getattr(request, "jobs", ()))]
+    if isinstance(request, workflow_pb2.CreateWorkflowRequest):
+        holders += [(f"nodes[{number}].job", node.job) for number, node in enumerate(request.nodes)]
     for name, holder in holders:
         if len(holder.labels) > limits.LABELS_MAX_COUNT:
             raise InvalidField(

@@ -15,6 +15,7 @@ from raftsched.v1 import job_pb2, worker_pb2
 _NAMESPACE = re.compile(rf"[a-z0-9-]{{1,{limits.NAMESPACE_MAX_LENGTH}}}")
 _QUEUE = re.compile(rf"[a-z0-9._-]{{1,{limits.QUEUE_MAX_LENGTH}}}")
 _HANDLER = re.compile(rf"[A-Za-z0-9_.:/-]{{1,{limits.HANDLER_MAX_LENGTH}}}")
+_NODE_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{limits.NODE_NAME_MAX_LENGTH}}}")
 _LABEL_KEY = re.compile(rf"[a-z0-9._/-]{{1,{limits.LABEL_KEY_MAX_LENGTH}}}")
 _CONTENT_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+(?: *;[ -~]*)?")
 # A name, an IPv4 address, or an IPv6 address in brackets.
@@ -49,6 +50,14 @@ def check_handler(handler: str, field: str = "handler") -> None:
     if not _HANDLER.fullmatch(handler):
         raise InvalidField(
             f"1–{limits.HANDLER_MAX_LENGTH} characters of A–Z, a–z, 0–9, _ . : / and - are right", field=field
+        )
+
+
+def check_node_name(name: str, field: str) -> None:
+    """Of a workflow's node. Raises InvalidField."""
+    if not _NODE_NAME.fullmatch(name):
+        raise InvalidField(
+            f"1–{limits.NODE_NAME_MAX_LENGTH} characters of A–Z, a–z, 0–9, _ . and - are right", field=field
         )
 
 

@@ -18,6 +18,7 @@ from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
 from raftsched.v1.dedup_pb2_grpc import DedupServiceStub
 from raftsched.v1.execution_pb2_grpc import ExecutionServiceStub
 from raftsched.v1.job_pb2_grpc import JobServiceStub
+from raftsched.v1.workflow_pb2_grpc import WorkflowServiceStub
 
 # A page of jobs with payloads is larger than gRPC's default of 4 MiB.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -62,13 +63,14 @@ def open_channel(
 class Stubs:
     """The unary services of one node."""
 
-    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs")
+    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs", "workflows")
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
         self.jobs: Any = JobServiceStub(channel)
         self.executions: Any = ExecutionServiceStub(channel)
         self.cluster: Any = ClusterServiceStub(channel)
+        self.workflows: Any = WorkflowServiceStub(channel)
         self.dedup: Any = DedupServiceStub(channel)
 
 

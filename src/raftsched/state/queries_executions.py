@@ -3,13 +3,12 @@
 from dataclasses import dataclass
 
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import StoreCorrupt
+from raftsched.model.errors import ExecutionNotFound, NoResult, StoreCorrupt
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.queries import PAGE_MAX_BYTES, Page, get_profile, interned_id
 from raftsched.store import keys, rows
 from raftsched.store.environment import View
 from raftsched.v1 import execution_pb2
-
 
 # How the newest attempt ended, or that it has not: for states in which it is not written among the attempts.
 _NEWEST_OUTCOME = {
@@ -77,6 +76,21 @@ def attempts_of(view: View, record: ExecutionRecord) -> list[rows.AttemptRow]:
         )
         found.append(newest)
     return found
+
+
+def get_result(view: View, execution: int) -> bytes:
+    """What the handler of this execution returned. Raises ExecutionNotFound or NoResult."""
+    value = view.get(view.tables.executions, keys.pack_id(execution))
+    if value is None:
+        raise ExecutionNotFound(field="execution_id", execution_id=str(execution))
+    status = ExecutionState(value[rows.EXECUTION_STATUS])
+    if status is not ExecutionState.SUCCEEDED:
+        raise NoResult(
+            f"The execution is {status.name}; only one that has succeeded has a result.",
+            field="execution_id",
+            execution_id=str(execution),
+        )
+    return view.get(view.tables.results, keys.pack_id(execution)) or b""
 
 
 def list_executions(

@@ -22,7 +22,7 @@ from raftsched.state.machine import Machine
 from raftsched.state.results import Leased, Result, SessionOpened
 from raftsched.store import keys
 from raftsched.store.environment import Store
-from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, execution_pb2_grpc, job_pb2_grpc
+from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, execution_pb2_grpc, job_pb2_grpc, workflow_pb2_grpc
 
 START_MS = 1_800_000_000_000
 SESSION_TTL_MS = 10_000
@@ -199,6 +199,7 @@ class Api:
         self.jobs = job_pb2_grpc.JobServiceStub(channel)
         self.executions = execution_pb2_grpc.ExecutionServiceStub(channel)
         self.cluster = cluster_pb2_grpc.ClusterServiceStub(channel)
+        self.workflows = workflow_pb2_grpc.WorkflowServiceStub(channel)
 
 
 @asynccontextmanager

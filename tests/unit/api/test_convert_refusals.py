@@ -214,7 +214,6 @@ def test_an_invalid_field_is_named_and_told_what_would_be_right(
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"dependencies": job_pb2.Dependencies(job_ids=[1])}, "dependencies"),
         ({"start_deadline": seconds(0)}, "start_deadline"),
         ({"retention": job_pb2.Retention()}, "retention"),
         ({"overlap": job_pb2.OVERLAP_POLICY_QUEUE, "cron": cron()}, "overlap"),
@@ -232,7 +231,9 @@ def test_a_job_without_a_schedule_is_told_what_to_set() -> None:
     with pytest.raises(InvalidField) as caught:
         create(job_pb2.Job(handler="h"))
     assert caught.value.field == "jobs[0].schedule"
-    assert caught.value.message == "unset; set run_at for one occurrence, or cron or interval for a series"
+    assert caught.value.message == (
+        "unset; set run_at for one occurrence, cron or interval for a series, or dependencies"
+    )
 
 
 def test_a_field_of_a_single_create_is_named_after_its_job() -> None:

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.message import Message
 
 from raftsched.api.server import Service
-from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, worker_pb2, worker_pb2_grpc
+from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, worker_pb2, worker_pb2_grpc, workflow_pb2
 from tests.unit.api.support import Api, refused, running_api
 
 REQUESTS: dict[str, type[Message]] = {
@@ -30,6 +30,9 @@ REQUESTS: dict[str, type[Message]] = {
     "/raftsched.v1.ExecutionService/ListSkippedOccurrences": execution_pb2.ListSkippedOccurrencesRequest,
     "/raftsched.v1.ExecutionService/ListDeadLetters": execution_pb2.ListDeadLettersRequest,
     "/raftsched.v1.ExecutionService/ReplayDeadLetters": execution_pb2.ReplayDeadLettersRequest,
+    "/raftsched.v1.ExecutionService/GetResult": execution_pb2.GetResultRequest,
+    "/raftsched.v1.WorkflowService/CreateWorkflow": workflow_pb2.CreateWorkflowRequest,
+    "/raftsched.v1.WorkflowService/GetWorkflow": workflow_pb2.GetWorkflowRequest,
     "/raftsched.v1.DedupService/Claim": dedup_pb2.ClaimRequest,
     "/raftsched.v1.DedupService/Complete": dedup_pb2.CompleteRequest,
     "/raftsched.v1.ClusterService/GetStatus": cluster_pb2.GetStatusRequest,
@@ -59,6 +62,7 @@ def test_every_public_unary_method_is_tried() -> None:
             (execution_pb2.DESCRIPTOR, "ExecutionService"),
             (cluster_pb2.DESCRIPTOR, "ClusterService"),
             (dedup_pb2.DESCRIPTOR, "DedupService"),
+            (workflow_pb2.DESCRIPTOR, "WorkflowService"),
         )
     ]
     methods = [method for service in services for method in service.methods if not method.server_streaming]
