@@ -110,34 +110,38 @@ class _Round(Generic[M]):
         self.last: M | None = None
 
     def deal(self, wanted: int) -> int:
-        """How much the members took."""
-        fresh = list(islice(self._fresh, wanted))
-        middle_of_turn = 1 if self.used and self._served else 0
-        queue = self._served[:middle_of_turn] + fresh + self._served[middle_of_turn:]
+        """How much the members took: less than wanted only when none has any more."""
         left = wanted
-        while left and queue:
-            rounds = max(1, left // sum([member.weight for member in queue]))
-            served: list[M] = []
-            for at, member in enumerate(queue, 1):
-                asked = min(rounds * member.weight - self.used, left)
-                got = member.take(asked)
-                left -= got
-                if got:
-                    self.last = member
-                self.used = (self.used + got) % member.weight if got == asked else 0
-                if self.used:
-                    # Nothing is left, and its turn goes on.
-                    queue = [member, *queue[at:], *served]
-                    break
-                if got == asked:
-                    served.append(member)
-                if not left:
-                    queue = queue[at:] + served
-                    break
-            else:
-                queue = served
-        self._served = queue
+        while left:
+            in_turn = 1 if self.used and self._served else 0
+            members = [*self._served[:in_turn], *islice(self._fresh, left), *self._served[in_turn:]]
+            if not members:
+                break
+            left = self._deal_once(members, left)
         return wanted - left
+
+    def _deal_once(self, members: Sequence[M], left: int) -> int:
+        """Gives each as many turns as all can have; what is left then."""
+        rounds = max(1, left // sum([member.weight for member in members]))
+        served: list[M] = []
+        for at, member in enumerate(members, 1):
+            asked = min(rounds * member.weight - self.used, left)
+            got = member.take(asked)
+            left -= got
+            if got:
+                self.last = member
+            self.used = (self.used + got) % member.weight if got == asked else 0
+            if self.used:
+                # Nothing is left, and its turn goes on.
+                self._served = [member, *members[at:], *served]
+                return 0
+            if got == asked:
+                served.append(member)
+            if not left:
+                self._served = [*members[at:], *served]
+                return 0
+        self._served = served
+        return left
 
 
 class _LaneShare:
