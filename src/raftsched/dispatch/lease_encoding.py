@@ -23,6 +23,10 @@ def lease_batch(leased: Leased, profile: Callable[[int], command_pb2.Profile]) -
         batch.kind_indexes.extend(map(index_of.__getitem__, leased.profiles))
     if max(leased.attempts) > 1:
         batch.attempts.extend(leased.attempts)
+    for execution, upstreams in leased.upstreams:
+        listed = batch.upstreams.add(execution_id=execution)
+        for upstream in upstreams:
+            listed.executions.add(node=upstream.node, job_id=upstream.job, execution_id=upstream.execution)
     return batch
 
 

@@ -8,7 +8,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState
 from raftsched.model.limits import SESSION_QUEUES_MAX
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import failures, leases, start_deadline
+from raftsched.state import failures, leases, start_deadline, upstreams
 from raftsched.state.cancel import end_as_cancelled
 from raftsched.state.context import Context, grouped
 from raftsched.state.lifecycle import LEASE
@@ -66,12 +66,12 @@ def _take(
     """Takes up to `limit` executions out of the ready queue, or as many as their payloads together allow."""
     selection = context.ready.select(queues, limit, context.limits, context.now_ms)
     numbers, found = _fetch(context, selection)
-    fitting = _fitting(found, payload_bytes_limit)
+    fitting = _fitting(context, found, payload_bytes_limit)
     if fitting < len(found):
         # Dealt out anew, so that it is the block, not what was thought of, in which everybody has a share.
         selection = context.ready.select(queues, fitting, context.limits, context.now_ms)
         numbers, found = _fetch(context, selection)
-        fitting = _fitting(found, payload_bytes_limit)
+        fitting = _fitting(context, found, payload_bytes_limit)
         if fitting < len(found):
             selection.cut(fitting)
             numbers, found = numbers[:fitting], found[:fitting]
@@ -88,11 +88,14 @@ def _fetch(context: Context, selection: Selection) -> tuple[list[bytes], list[by
     return numbers, found
 
 
-def _fitting(found: Sequence[bytes], payload_bytes_limit: int) -> int:
-    """How many of these, from the first on, have payloads that together are within the limit."""
-    if not payload_bytes_limit or not _have_payloads(found):
+def _fitting(context: Context, found: Sequence[bytes], payload_bytes_limit: int) -> int:
+    """How many of these, from the first on, have payloads, and upstreams, that together are within the limit."""
+    follow = upstreams.any_depends(context, found)
+    if not payload_bytes_limit or not (follow or _have_payloads(found)):
         return len(found)
     sizes = [int.from_bytes(row[rows.EXECUTION_PAYLOAD_BYTES], "big") for row in found]
+    if follow:
+        sizes = [sum(both) for both in zip(sizes, upstreams.message_bytes(context, found), strict=True)]
     # The first goes in whatever its size: it would never be leased otherwise.
     return sum(1 for total in accumulate(sizes) if total <= payload_bytes_limit) or 1
 
@@ -157,4 +160,5 @@ def _columns(context: Context, session: int, numbers: Sequence[bytes], found: Se
         attempts=[failures + 1 for failures in heads[3::4]],
         profiles=heads[2::4],
         payloads=payloads,
+        upstreams=upstreams.of_executions(context, numbers, found),
     )

@@ -93,6 +93,15 @@ class SessionOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """An execution that another one follows. `node` is its name in the workflow of both, empty outside of one."""
+
+    node: str
+    job: int
+    execution: int
+
+
+@dataclass(frozen=True, slots=True)
 class Leased:
     """A block of executions under one fencing token, in columns. Empty when nothing was ready.
 
@@ -107,6 +116,8 @@ class Leased:
     attempts: Sequence[int]
     profiles: Sequence[int]
     payloads: Sequence[bytes] = ()
+    # By execution, for those that follow others.
+    upstreams: Sequence[tuple[int, Sequence[Upstream]]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@ import pytest
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import DependencyCycle, InvalidField, JobNotFound
 from raftsched.state import graph
-from raftsched.state.results import JobsCreated
+from raftsched.state.results import JobsCreated, Leased
+from raftsched.state.upstreams import BYTES_EACH
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2
 from tests.unit.state.graph_support import (
@@ -326,3 +327,50 @@ def test_a_graph_is_created_once_under_its_key(world: Graph) -> None:
     again = world.node.want(JobsCreated, command)
     assert (list(again.job_ids), again.existed) == (list(first.job_ids), True)
     assert world.node.dump() == before
+
+
+def follows(leased: Leased) -> dict[int, list[tuple[str, int, int]]]:
+    return {
+        execution: [(upstream.node, upstream.job, upstream.execution) for upstream in found]
+        for execution, found in leased.upstreams
+    }
+
+
+def test_a_lease_names_the_executions_that_an_execution_follows(world: Graph) -> None:
+    node = world.node
+    top, left, right, join = world.create([[], [0], [0], [2, 1]], names=["top", "left", "right", "join"])
+    node.fire()
+    first = node.lease(world.session)
+    assert follows(first) == {}
+    node.ack(first.token, first.executions)
+    sides = node.lease(world.session)
+    of_left, of_right = sides.executions
+    assert follows(sides) == {of_left: [("top", top, 1)], of_right: [("top", top, 1)]}
+    node.ack(sides.token, sides.executions)
+    last = node.lease(world.session)
+    assert follows(last) == {last.executions[0]: [("right", right, of_right), ("left", left, of_left)]}
+    # As often as it is leased.
+    node.release(last.token, last.executions)
+    last = node.lease(world.session)
+    assert follows(last) == {last.executions[0]: [("right", right, of_right), ("left", left, of_left)]}
+    # And outside of a workflow, without names; those that never had an execution are left out.
+    (waiting,) = node.create(due_ms=node.now_ms + 1_000)
+    node.do(cancel(waiting))
+    world.create([[]], outside={0: [waiting, left]}, rules={0: ALL_DONE})
+    outside = node.lease(world.session)
+    assert follows(outside) == {outside.executions[0]: [("", left, of_left)]}
+    assert join == last.jobs[0]
+
+
+def test_a_lease_holds_no_more_upstreams_than_fit(world: Graph) -> None:
+    upstreams = world.node.create(100)
+    world.create([[]] * 20, outside=dict.fromkeys(range(20), upstreams))
+    world.take()
+    for token in set(world.held.values()):
+        world.node.ack(token, list(world.held))
+    world.drain()
+    limit = 5 * 101 * BYTES_EACH
+    leased = world.node.lease(world.session, payload_bytes_limit=limit)
+    assert len(leased.executions) == 5
+    assert len(world.node.lease(world.session, payload_bytes_limit=1).executions) == 1
+    world.node.check()

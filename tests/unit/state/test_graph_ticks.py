@@ -270,3 +270,23 @@ def test_graphs_of_a_store_that_is_opened_again_go_on(world: Graph) -> None:
     next_minute(world)
     world.finish(ticks)
     assert world.fired(below) == 1
+
+
+def test_a_lease_names_the_upstreams_of_its_tick(world: Graph) -> None:
+    ticks = recurring(world)
+    (gate,) = world.node.create(due_ms=world.node.now_ms, max_attempts=1)
+    (join,) = world.create([[]], outside={0: [gate, ticks]})
+    of_gate = world.finish(gate)
+    expected = {}
+    for _ in range(3):
+        minute = next_minute(world)
+        expected[minute] = [(gate, of_gate), (ticks, world.finish(ticks))]
+    for execution, token in world.held.items():
+        world.node.release(token, [execution])
+    leased = world.node.lease(world.session)
+    assert list(leased.jobs) == [join] * 3
+    found = dict(leased.upstreams)
+    assert {
+        scheduled_for_ms // MINUTE_MS: [(upstream.job, upstream.execution) for upstream in found[execution]]
+        for execution, scheduled_for_ms in zip(leased.executions, leased.scheduled_for_ms, strict=True)
+    } == expected
