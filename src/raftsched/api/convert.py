@@ -8,24 +8,31 @@ import struct
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.api import validate
 from raftsched.api.dependencies import WaitsFor, checked_upstreams
-from raftsched.api.job_settings import DEFAULT_NAMESPACE, DEFAULT_TIME_ZONE, JobSettings, job_settings, profile_bytes
+from raftsched.api.job_settings import DEFAULT_NAMESPACE, JobSettings, job_settings, profile_bytes
+from raftsched.api.recurrence import (
+    CronKey,
+    cron_difference,
+    cron_key,
+    interval_end_ms,
+    new_schedule,
+    no_calendar,
+    schedule_of_cron,
+)
 from raftsched.internal.v1 import command_pb2
-from raftsched.model import limits
-from raftsched.model.cron import normalized
+from raftsched.model import cron_input, limits
 from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
-from raftsched.model.recurrence import CronSchedule
-from raftsched.model.schedule import check_cron, first_interval_tick, initial_ticks
+from raftsched.model.schedule import first_interval_tick
+from raftsched.state.calendars import FindCalendar
 from raftsched.store import keys
 from raftsched.v1 import job_pb2
 
 # A request that is repeated must have the same fingerprint, whichever version of this code takes it: whoever changes
 # what goes into it changes this byte too.
-_FINGERPRINT_VERSION = b"\x01"
+_FINGERPRINT_VERSION = b"\x02"
 # Profile, schedule, the time asked for, length of the name, of the payload, number of labels.
 _FINGERPRINT_JOB = struct.Struct(">IIqIII")
 _LENGTH = struct.Struct(">I")
@@ -52,35 +59,42 @@ _PROFILE_FIELDS = {
     "jitter_ms": "jitter",
     "overlap": "overlap",
     "catch_up": "catch_up",
+    "overlap_limit": "overlap_limit",
+    "catch_up_window_ms": "catch_up_window",
+    "catch_up_limit": "catch_up_limit",
+    "catch_up_interval_ms": "catch_up_interval",
+    "max_runs": "max_runs",
+    "start_deadline_ms": "start_deadline",
     "pause_after_failures": "pause_after_failures",
+    "concurrency_key": "concurrency_key",
+    "concurrency_limit": "concurrency_limit",
     "dependency_rule": "dependencies.rule",
 }
+# Of these a one-off has none of its own.
+_OF_SERIES = ("overlap", "overlap_limit", "catch_up")
 # Fields that this version does not carry out yet, hence refuses.
-_NOT_YET_MESSAGES = ("start_deadline", "retention", "catch_up_window", "catch_up_interval")
-_NOT_YET_SCALARS = (
-    "max_runs",
-    "overlap_limit",
-    "catch_up_limit",
-    "concurrency_key",
-    "concurrency_limit",
-)
-_NOT_YET_CRON = ("more_expressions", "exclude", "gap", "fold", "start", "end", "calendars")
-_NOT_YET_INTERVAL = ("end",)
+_NOT_YET_MESSAGES = ("retention",)
+_NOT_YET_SCALARS = ()
 # A run_at in the past was replaced by the clock of the node that took it; nodes' clocks are closer than this.
 _CLOCK_SKEW_MS = limits.MINUTE_MS
 
 
 def create_jobs_command(
-    jobs: Sequence[job_pb2.Job], request_id: str, now_ms: int, *, batch: bool
+    jobs: Sequence[job_pb2.Job],
+    request_id: str,
+    now_ms: int,
+    *,
+    batch: bool,
+    find_calendar: FindCalendar = no_calendar,
 ) -> command_pb2.Command:
     """The command that registers `jobs` (at least one), all or none, under the idempotency key `request_id`.
 
     The key lives in the namespace of the first job. `now_ms`, the proposer's clock, is what a run_at in the past means
-    and where tables of ticks begin. Raises InvalidField and NotImplementedField; their fields begin with "jobs[i]."
-    in a batch, else with "job.".
+    and where tables of ticks begin. `find_calendar` finds those that schedules name. Raises InvalidField and
+    NotImplementedField; their fields begin with "jobs[i]." in a batch, else with "job.".
     """
     validate.check_request_id(request_id)
-    builder = CommandBuilder(now_ms)
+    builder = CommandBuilder(now_ms, find_calendar)
     index = 0
     try:
         for job in jobs:
@@ -103,7 +117,7 @@ def job_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[str]:
     names = [name for field, name in _PROFILE_FIELDS.items() if getattr(before, field) != getattr(after, field)]
     if schedule == ["schedule"]:
         # Of a one-off and a series the policies differ for that reason alone.
-        names = [name for name in names if name not in ("overlap", "catch_up")]
+        names = [name for name in names if name not in _OF_SERIES]
     names += [name for name in ("name", "payload") if getattr(stored, name) != getattr(requested, name)]
     if dict(stored.labels) != dict(requested.labels):
         names.append("labels")
@@ -113,14 +127,15 @@ def job_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[str]:
 class CommandBuilder:
     """Gathers jobs. `add` runs once a job in batches of 10,000, so it leaves to others whatever is rare."""
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, find_calendar: FindCalendar = no_calendar) -> None:
         self._now_ms = now_ms
+        self._find_calendar = find_calendar
         self._command = command_pb2.Command()
         self._create = self._command.create_jobs
         self._profiles: dict[JobSettings, int] = {}
         self._profile_indexes: dict[bytes, int] = {}
-        # By what was asked for: expression and zone, or the interval in milliseconds. Indexes count from 1.
-        self._schedules: dict[tuple[str, str] | int, int] = {}
+        # By what was asked for, of an interval in milliseconds: index, from 1, and interval, 0 for cron.
+        self._schedules: dict[CronKey | tuple[int, int], tuple[int, int]] = {}
         self._schedule_indexes: dict[bytes, int] = {}
         self._fingerprint = blake2b(_FINGERPRINT_VERSION, digest_size=16)
         self._payload_bytes = 0
@@ -151,7 +166,7 @@ class CommandBuilder:
             _refuse_far_future(asked_ms, self._now_ms, "run_at")
             schedule, due_ms = 0, max(asked_ms, self._now_ms)
         elif kind == "cron":
-            schedule, asked_ms, due_ms = self._cron(job.cron), 0, 0
+            schedule, asked_ms, due_ms = self._cron(job)
         elif kind == "interval":
             schedule, asked_ms, due_ms = self._interval(job.interval)
         elif kind == "dependencies" or waits_for is not None:
@@ -234,45 +249,41 @@ class CommandBuilder:
         self._profiles[settings] = index
         return index
 
-    def _cron(self, cron: job_pb2.Cron) -> int:
-        _refuse_not_yet(cron, _NOT_YET_CRON, "cron.")
-        asked = (cron.expression, cron.time_zone)
-        index = self._schedules.get(asked)
-        if index is None:
-            schedule = command_pb2.Schedule(
-                expression=normalized(cron.expression), time_zone=cron.time_zone or DEFAULT_TIME_ZONE
-            )
-            try:
-                check_cron(schedule.expression, schedule.time_zone)
-            except RaftschedError as error:
-                error.field = f"cron.{error.field}"
-                raise
-            index = self._schedules[asked] = self._add_schedule(schedule)
-        return index
+    def _cron(self, job: job_pb2.Job) -> tuple[int, int, int]:
+        """As _interval, which `@every` is another word for."""
+        namespace = job.namespace or DEFAULT_NAMESPACE
+        asked = cron_key(job, namespace)
+        known = self._schedules.get(asked)
+        if known is None:
+            schedule = schedule_of_cron(job, namespace, self._now_ms)
+            known = self._schedules[asked] = self._add_schedule(schedule), schedule.every_ms
+        index, every_ms = known
+        if every_ms:
+            return index, _UNSET_MS, first_interval_tick(every_ms, None, self._now_ms)
+        return index, 0, 0
 
     def _interval(self, interval: job_pb2.Interval) -> tuple[int, int, int]:
         """Index of the schedule, the start that was asked for, and the first occurrence."""
-        _refuse_not_yet(interval, _NOT_YET_INTERVAL, "interval.")
         every_ms = validate.duration_ms(
             interval.every, "interval.every", low_ms=limits.INTERVAL_MIN_MS, high_ms=limits.INTERVAL_MAX_MS
         )
-        index = self._schedules.get(every_ms)
-        if index is None:
-            index = self._schedules[every_ms] = self._add_schedule(command_pb2.Schedule(every_ms=every_ms))
-        if not interval.HasField("start"):
-            return index, _UNSET_MS, first_interval_tick(every_ms, None, self._now_ms)
-        start_ms = validate.timestamp_ms(interval.start, "interval.start")
-        _refuse_far_future(start_ms, self._now_ms, "interval.start")
-        return index, start_ms, first_interval_tick(every_ms, start_ms, self._now_ms)
+        start_ms, asked_ms = None, _UNSET_MS
+        if interval.HasField("start"):
+            start_ms = asked_ms = validate.timestamp_ms(interval.start, "interval.start")
+            _refuse_far_future(start_ms, self._now_ms, "interval.start")
+        first_ms = first_interval_tick(every_ms, start_ms, self._now_ms)
+        end_ms = interval_end_ms(interval, first_ms, self._now_ms)
+        known = self._schedules.get((every_ms, end_ms))
+        if known is None:
+            schedule = command_pb2.Schedule(every_ms=every_ms, end_ms=end_ms)
+            known = self._schedules[every_ms, end_ms] = self._add_schedule(schedule), every_ms
+        return known[0], asked_ms, first_ms
 
     def _add_schedule(self, schedule: command_pb2.Schedule) -> int:
         serialized = schedule.SerializeToString(deterministic=True)
         index = self._schedule_indexes.get(serialized)
         if index is None:
-            new = self._create.schedules.add(schedule=serialized)
-            if schedule.expression:
-                cron = CronSchedule((schedule.expression,), schedule.time_zone)
-                new.ticks_ms.extend(initial_ticks(cron, self._now_ms).ticks_ms)
+            self._create.schedules.append(new_schedule(schedule, self._now_ms, self._find_calendar))
             index = self._schedule_indexes[serialized] = len(self._create.schedules)
         return index
 
@@ -299,12 +310,6 @@ def _refuse_fields(job: job_pb2.Job) -> None:
             raise NotImplementedField(field=field)
 
 
-def _refuse_not_yet(message: Message, fields: Sequence[str], prefix: str) -> None:
-    for field in fields:
-        if getattr(message, field) != getattr(type(message)(), field):
-            raise NotImplementedField(field=f"{prefix}{field}")
-
-
 def _refuse_far_future(time_ms: int, now_ms: int, field: str) -> None:
     if time_ms > now_ms + limits.HORIZON_MS:
         raise InvalidField(f"more than {validate.span_text(limits.HORIZON_MS)} from now", field=field)
@@ -320,6 +325,7 @@ def _profile(job: job_pb2.Job) -> command_pb2.Profile:
 
 
 def _schedule_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[str]:
+    requested = _every_as_interval(requested)
     kind = requested.WhichOneof("schedule")
     if stored.WhichOneof("schedule") != kind:
         return ["schedule"]
@@ -328,7 +334,7 @@ def _schedule_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[st
     if kind == "dependencies":
         return [] if list(stored.dependencies.job_ids) == list(requested.dependencies.job_ids) else ["dependencies"]
     if kind == "cron":
-        return _cron_difference(stored.cron, requested.cron)
+        return cron_difference(stored, requested, stored.namespace)
     return _interval_difference(stored, requested)
 
 
@@ -340,19 +346,21 @@ def _same_run_at(stored: job_pb2.Job, requested: job_pb2.Job) -> bool:
     return before_ms == after_ms or was_past
 
 
-def _cron_difference(stored: job_pb2.Cron, requested: job_pb2.Cron) -> list[str]:
-    names = []
-    if normalized(stored.expression) != normalized(requested.expression):
-        names.append("cron.expression")
-    if (stored.time_zone or DEFAULT_TIME_ZONE) != (requested.time_zone or DEFAULT_TIME_ZONE):
-        names.append("cron.time_zone")
-    return names
+def _every_as_interval(job: job_pb2.Job) -> job_pb2.Job:
+    every = cron_input.every_ms(job.cron.expression) if job.WhichOneof("schedule") == "cron" else None
+    if every is None:
+        return job
+    interval = job_pb2.Job(interval=job_pb2.Interval())
+    interval.interval.every.FromMilliseconds(every)
+    return interval
 
 
 def _interval_difference(stored: job_pb2.Job, requested: job_pb2.Job) -> list[str]:
     every = requested.interval.every
     if stored.interval.every != every:
         return ["interval.every"]
+    if stored.interval.end != requested.interval.end:
+        return ["interval.end"]
     if requested.interval.HasField("start") and stored.HasField("next_run_time"):
         every_ms = every.seconds * 1000 + every.nanos // 1_000_000
         start_ms = validate.timestamp_ms(requested.interval.start, "interval.start")

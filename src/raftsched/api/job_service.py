@@ -11,6 +11,7 @@ from raftsched.api.job_lifecycle import JobLifecycle, found
 from raftsched.api.job_listing import list_page
 from raftsched.api.messages import job_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
+from raftsched.api.recurrence import calendars_for, uses_calendars
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.api.unstoppable import DROP_TIMEOUT_S, Unstoppable
 from raftsched.api.validate import check_id, check_job_filter, check_job_name, check_namespace, check_request_id
@@ -40,8 +41,7 @@ class JobService(JobLifecycle):
     """One per server. `wall_ms` tells what "now" means in a request."""
 
     def __init__(self, gate: CoreGate, wall_ms: Callable[[], int]) -> None:
-        super().__init__(gate)
-        self._wall_ms = wall_ms
+        super().__init__(gate, wall_ms)
         self._cancelling = Unstoppable()
         self._handlers = HandlerNames()
 
@@ -122,8 +122,11 @@ class JobService(JobLifecycle):
 
         def convert() -> command_pb2.Command:
             refuse_unknown_fields(request)
-            return create_jobs_command(jobs, request_id, self._wall_ms(), batch=batch)
+            with calendars_for(jobs, self._core.store) as find:
+                return create_jobs_command(jobs, request_id, self._wall_ms(), batch=batch, find_calendar=find)
 
+        if uses_calendars(jobs):
+            await self._gate.wait_readable(job_pb2.ReadOptions(linearizable=True), context)
         command = await asyncio.to_thread(convert) if len(jobs) >= THREAD_FROM_JOBS else convert()
         if command.ByteSize() > COMMAND_MAX_BYTES:
             raise InvalidField(

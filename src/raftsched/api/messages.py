@@ -9,6 +9,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.queries import JobRecord
 from raftsched.state.queries_executions import DeadLetterRecord, ExecutionRecord, SkippedRecord
+from raftsched.state.queries_occurrences import OccurrenceRecord
 from raftsched.state.queries_workflows import NodeRecord
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
@@ -53,11 +54,14 @@ def job_message(record: JobRecord) -> job_pb2.Job:
         jitter=optional_duration(profile.jitter_ms),
         retry=_retry_policy(profile),
         run_timeout=optional_duration(profile.run_timeout_ms),
+        start_deadline=optional_duration(profile.start_deadline_ms),
         state=cast("job_pb2.JobState", record.state),
         create_time=timestamp(row.created_ms),
         last_execution_id=row.last_execution,
         cancel_time=optional_timestamp(row.cancelled_ms),
         pause_after_failures=profile.pause_after_failures,
+        concurrency_key=profile.concurrency_key,
+        concurrency_limit=profile.concurrency_limit,
         etag=record.etag,
         pause_note=record.pause_note,
         pause_time=optional_timestamp(record.paused_ms),
@@ -128,6 +132,19 @@ def skipped_message(record: SkippedRecord) -> execution_pb2.SkippedOccurrence:
     )
 
 
+def occurrence_message(record: OccurrenceRecord) -> execution_pb2.Occurrence:
+    occurrence = execution_pb2.Occurrence(
+        scheduled_for=timestamp(record.scheduled_for_ms), last_scheduled_for=timestamp(record.last_ms), count=record.count
+    )
+    if record.execution is not None:
+        occurrence.execution.CopyFrom(execution_message(record.execution))
+    elif record.queued:
+        occurrence.queued = True
+    else:
+        occurrence.skipped = cast("execution_pb2.SkipReason", record.skipped)
+    return occurrence
+
+
 def dead_letter_message(record: DeadLetterRecord) -> execution_pb2.DeadLetter:
     return execution_pb2.DeadLetter(
         execution=execution_message(record.execution),
@@ -154,8 +171,33 @@ def _retry_policy(profile: command_pb2.Profile) -> job_pb2.RetryPolicy:
 def _describe_recurrence(job: job_pb2.Job, profile: command_pb2.Profile, schedule: command_pb2.Schedule) -> None:
     if schedule.every_ms:
         job.interval.every.CopyFrom(duration(schedule.every_ms))
+        if schedule.end_ms:
+            job.interval.end.CopyFrom(timestamp(schedule.end_ms))
     else:
-        job.cron.expression = schedule.expression
-        job.cron.time_zone = schedule.time_zone
+        job.cron.CopyFrom(_cron(schedule))
     job.overlap = cast("job_pb2.OverlapPolicy", profile.overlap)
+    job.overlap_limit = profile.overlap_limit
     job.catch_up = cast("job_pb2.CatchUpPolicy", profile.catch_up)
+    job.catch_up_limit = profile.catch_up_limit
+    job.max_runs = profile.max_runs
+    if profile.catch_up_window_ms:
+        job.catch_up_window.CopyFrom(duration(profile.catch_up_window_ms))
+    if profile.catch_up_interval_ms:
+        job.catch_up_interval.CopyFrom(duration(profile.catch_up_interval_ms))
+
+
+def _cron(schedule: command_pb2.Schedule) -> job_pb2.Cron:
+    return job_pb2.Cron(
+        expression=schedule.expression,
+        time_zone=schedule.time_zone,
+        more_expressions=schedule.more_expressions,
+        exclude=schedule.exclude,
+        gap=cast("job_pb2.GapPolicy", schedule.gap or job_pb2.GAP_POLICY_SHIFT),
+        fold=cast("job_pb2.FoldPolicy", schedule.fold or job_pb2.FOLD_POLICY_FIRST),
+        start=optional_timestamp(schedule.start_ms),
+        end=optional_timestamp(schedule.end_ms),
+        calendars=[
+            job_pb2.CalendarUse(calendar=use.calendar, rule=cast("job_pb2.CalendarRule", use.rule))
+            for use in schedule.calendars
+        ],
+    )

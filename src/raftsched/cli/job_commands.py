@@ -34,8 +34,8 @@ _MAX_PAYLOAD_BYTES = 256 * 1024
 _NOW = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Policies that the cluster carries out.
-_OVERLAPS = ("skip", "allow")
-_CATCH_UPS = ("latest", "all")
+_OVERLAPS = ("skip", "allow", "queue", "replace")
+_CATCH_UPS = ("latest", "all", "none")
 _BACKOFFS = ("exponential", "fixed", "linear")
 
 
@@ -60,7 +60,11 @@ def job() -> None:
 @click.option("--name", type=GIVEN, help="Unique in its namespace among jobs that are not cancelled or finished.")
 @click.option("--queue", default="", help="Workers choose the queues they serve.  [default: default]")
 @click.option(
-    "--priority", type=click.IntRange(0, 9), default=0, show_default=True, help="A higher one is leased first."
+    "--priority",
+    type=click.IntRange(0, 9),
+    default=0,
+    show_default=True,
+    help="A higher one is leased first, but for every tenth execution.",
 )
 @click.option("--tenant", default="", help="Tenants of equal priority are served in turn.")
 @click.option("--label", "labels", type=PAIR, multiple=True, metavar="KEY=VALUE", help="Repeat for several.")
@@ -85,10 +89,22 @@ def job() -> None:
 )
 @click.option("--run-timeout", type=DURATION, metavar="DURATION", help="An attempt that takes longer fails.  [none]")
 @click.option("--overlap", type=click.Choice(_OVERLAPS), help="When the previous run is not finished.  [default: skip]")
+@click.option("--overlap-limit", type=int, default=0, help="How many may wait (queue), or be unfinished (allow).")
 @click.option("--catch-up", type=click.Choice(_CATCH_UPS), help="Which of several missed ticks run.  [default: latest]")
+@click.option("--catch-up-window", type=DURATION, metavar="DURATION", help="Ticks missed by more do not run.  [none]")
+@click.option("--catch-up-limit", type=int, default=0, help="So many missed ticks run, the latest ones (all).")
+@click.option("--catch-up-interval", type=DURATION, metavar="DURATION", help="Time between missed ticks (all).  [none]")
+@click.option("--max-runs", type=int, default=0, help="After so many runs a recurring job is completed.")
+@click.option(
+    "--start-deadline", type=DURATION, metavar="DURATION", help="What did not start so long after its time is skipped."
+)
 @click.option(
     "--pause-after-failures", type=int, default=0, metavar="N", help="Pause it after N dead letters in a row."
 )
+@click.option(
+    "--concurrency-key", type=GIVEN, metavar="KEY", help="At most --concurrency-limit executions with it at once."
+)
+@click.option("--concurrency-limit", type=click.IntRange(1), metavar="N", help="Goes with --concurrency-key.")
 @click.option(
     "--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating the command with it registers one job."
 )
@@ -118,7 +134,7 @@ def create(
         raise click.UsageError(
             "--run-at 'in …' is another time at each repetition: with --request-id, write the time out"
         )
-    spec = _spec(handler, read_payload(payload, payload_file), options)
+    spec = job_spec(handler, read_payload(payload, payload_file), options)
     with connection.client() as client:
         try:
             created = client.create_spec(spec, request_id=request_id)
@@ -330,19 +346,29 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("max elapsed", job.retry.max_elapsed),
         ("not retried", ", ".join(job.retry.non_retryable_errors) or None),
         ("overlap", job.overlap if job.run_at is None else None),
+        ("overlap limit", job.overlap_limit or None),
         ("catch-up", job.catch_up if job.run_at is None else None),
+        ("catch-up window", job.catch_up_window),
+        ("catch-up limit", job.catch_up_limit or None),
+        ("catch-up interval", job.catch_up_interval),
+        ("max runs", job.max_runs or None),
+        ("start deadline", job.start_deadline),
         ("pause after failures", job.pause_after_failures or None),
+        ("concurrency key", job.concurrency_key),
+        ("concurrency limit", job.concurrency_limit or None),
         ("paused", job.pause_time),
         ("pause note", job.pause_note),
         ("registered", job.create_time),
         ("cancelled", job.cancel_time),
         ("last execution", job.last_execution_id),
+        ("etag", job.etag),
         ("content type", job.content_type),
         ("payload", job.payload),
     ]
 
 
-def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
+def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
+    """What the options of `job create` describe. Raises UsageError and BadParameter."""
     tz: ZoneInfo | None = options["tz"]
     given = [name for name in ("run_at", "cron", "every") if options[name] is not None]
     if len(given) > 1:
@@ -352,14 +378,14 @@ def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         raise click.UsageError("--start belongs to --every")
     run_at = None
     if not given or options["run_at"] is not None:
-        run_at = _NOW if (options["run_at"] or "now") == "now" else _moment(options["run_at"], tz, "--run-at")
+        run_at = _NOW if (options["run_at"] or "now") == "now" else moment(options["run_at"], tz, "--run-at")
     return JobSpec(
         handler,
         run_at=run_at,
         cron=options["cron"],
         time_zone=tz.key if tz and options["cron"] is not None else "",
         every=_delta(options["every"]),
-        start=_moment(options["start"], tz, "--start") if options["start"] is not None else None,
+        start=moment(options["start"], tz, "--start") if options["start"] is not None else None,
         payload=payload,
         content_type=options["content_type"],
         namespace=options["namespace"],
@@ -374,10 +400,24 @@ def _spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         catch_up=CatchUpPolicy((options["catch_up"] or "unspecified").upper()),
         jitter=_delta(options["jitter"]),
         pause_after_failures=options["pause_after_failures"],
+        concurrency_key=options["concurrency_key"] or "",
+        concurrency_limit=options["concurrency_limit"] or 0,
+        overlap_limit=options["overlap_limit"],
+        catch_up_window=_delta(options["catch_up_window"]),
+        catch_up_limit=options["catch_up_limit"],
+        catch_up_interval=_delta(options["catch_up_interval"]),
+        max_runs=options["max_runs"],
+        start_deadline=_delta(options["start_deadline"]),
     )
 
 
 def _retry(options: dict[str, Any]) -> RetryPolicy | None:
+    chosen = chosen_retry(options)
+    return RetryPolicy(**chosen) if chosen else None
+
+
+def chosen_retry(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of RetryPolicy that the options of `job create` say something about."""
     given = {
         "max_attempts": options["max_attempts"],
         "initial_backoff": _delta(options["initial_backoff"]),
@@ -388,11 +428,11 @@ def _retry(options: dict[str, Any]) -> RetryPolicy | None:
         "max_elapsed": _delta(options["max_elapsed"]),
         "non_retryable_errors": options["no_retry_on"] or None,
     }
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return RetryPolicy(**chosen) if chosen else None
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _moment(text: str, tz: ZoneInfo | None, flag: str) -> datetime:
+def moment(text: str, tz: ZoneInfo | None, flag: str) -> datetime:
+    """The time that an option stands for. Raises BadParameter."""
     try:
         moment_ms = parse_moment_ms(text, tz, wall_clock_ms())
         return datetime.fromtimestamp(moment_ms / 1000, UTC)

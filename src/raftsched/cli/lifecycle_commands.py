@@ -1,14 +1,15 @@
 """`raftsched job pause`, `resume` and their like: commands that change a job which is registered already."""
 
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.job_commands import find_job, read_payload
+from raftsched.cli.job_commands import find_job, moment, read_payload
 from raftsched.cli.output import local_time, print_json
-from raftsched.cli.values import GIVEN
+from raftsched.cli.values import GIVEN, ZONE
 from raftsched.client import Job, SyncClient
 
 
@@ -49,6 +50,29 @@ def resume(connection: Connection, job_id: int | None, name: str | None, namespa
     _tell(connection, resumed, "goes on")
 
 
+@click.command("reschedule", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", type=GIVEN, help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@click.option("--run-at", required=True, metavar="TIME", help="ISO 8601, 'in 5m' or 'now'.")
+@click.option("--tz", type=ZONE, metavar="ZONE", help="Of a time without offset.")
+@connects
+def reschedule(
+    connection: Connection, job_id: int | None, name: str | None, namespace: str, run_at: str, tz: ZoneInfo | None
+) -> None:
+    """Give a job that runs once, and has not yet, another time.
+
+    \b
+    Examples:
+      raftsched job reschedule 42 --run-at "in 1h"
+      raftsched job reschedule --name launch --run-at 2027-01-01T09:00 --tz Europe/Berlin
+    """
+    time = moment(run_at, tz, "--run-at")
+    with connection.client() as client:
+        rescheduled = client.reschedule(_id(client, job_id, name, namespace), time)
+    _tell(connection, rescheduled, "is rescheduled")
+
+
 @click.command("trigger", epilog=EXIT_CODES_HELP)
 @click.argument("job_id", type=click.IntRange(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
@@ -56,9 +80,7 @@ def resume(connection: Connection, job_id: int | None, name: str | None, namespa
 @click.option("--payload", metavar="TEXT", help="For this run, instead of the job's.")
 @click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--ignore-overlap", is_flag=True, help="Run it whatever else of the job is under way.")
-@click.option(
-    "--refuse-overlap", is_flag=True, help="Fail, rather than record a skip, if the policy forbids."
-)
+@click.option("--refuse-overlap", is_flag=True, help="Fail, rather than record a skip, if the policy forbids.")
 @click.option("--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating it runs the job once.")
 @connects
 def trigger(

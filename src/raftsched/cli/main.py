@@ -15,11 +15,13 @@ from raftsched.cli.dev_command import dev
 from raftsched.cli.execution_commands import execution
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
-from raftsched.cli.lifecycle_commands import pause, resume, trigger
+from raftsched.cli.lifecycle_commands import pause, reschedule, resume, trigger
+from raftsched.cli.limit_commands import limit
 from raftsched.cli.membership_commands import add, remove, transfer
 from raftsched.cli.node_command import node
 from raftsched.cli.repair_command import repair
 from raftsched.cli.schedule_commands import schedule
+from raftsched.cli.update_command import update
 from raftsched.cli.verify_command import verify
 from raftsched.cli.worker_command import worker
 from raftsched.node.config import TlsFiles
@@ -61,9 +63,23 @@ def main(
     context.obj = Connection(nodes, timeout_ms, as_json, tls)
 
 
-for command in (node, dev, demo, worker, job, execution, schedule, dead_letter, crontab, cluster, repair, restore):
+for command in (
+    node,
+    dev,
+    demo,
+    worker,
+    job,
+    execution,
+    schedule,
+    dead_letter,
+    limit,
+    crontab,
+    cluster,
+    repair,
+    restore,
+):
     main.add_command(command)
-for command in (pause, resume, trigger):
+for command in (pause, resume, reschedule, trigger, update):
     job.add_command(command)
 for command in (add, remove, transfer, verify, backup):
     cluster.add_command(command)

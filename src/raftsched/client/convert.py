@@ -1,7 +1,9 @@
 """Client values to protobuf messages and back."""
 
+import dataclasses
 import json
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -12,12 +14,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.client import values
 from raftsched.client.errors import InvalidField
-from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2
+from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, limit_pb2
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
+
+_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(values.JobSpec))
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -35,6 +39,11 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
         ("priority", spec.priority),
         ("tenant", spec.tenant),
         ("pause_after_failures", spec.pause_after_failures),
+        ("concurrency_key", spec.concurrency_key),
+        ("concurrency_limit", spec.concurrency_limit),
+        ("overlap_limit", spec.overlap_limit),
+        ("catch_up_limit", spec.catch_up_limit),
+        ("max_runs", spec.max_runs),
     ):
         if value:
             _assign(job, field, value)
@@ -47,6 +56,12 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
         set_duration(job.run_timeout, spec.run_timeout, "run_timeout")
     if spec.jitter is not None:
         set_duration(job.jitter, spec.jitter, "jitter")
+    if spec.catch_up_window is not None:
+        set_duration(job.catch_up_window, spec.catch_up_window, "catch_up_window")
+    if spec.catch_up_interval is not None:
+        set_duration(job.catch_up_interval, spec.catch_up_interval, "catch_up_interval")
+    if spec.start_deadline is not None:
+        set_duration(job.start_deadline, spec.start_deadline, "start_deadline")
     if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
         member = _member(values.OverlapPolicy, spec.overlap, "overlap")
         _assign(job, "overlap", f"OVERLAP_POLICY_{member}")
@@ -54,6 +69,40 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
         member = _member(values.CatchUpPolicy, spec.catch_up, "catch_up")
         _assign(job, "catch_up", f"CATCH_UP_POLICY_{member}")
     return job
+
+
+def job_changes(changes: Mapping[str, Any]) -> tuple[job_pb2.Job, list[str]]:
+    """A Job with these of JobSpec's fields, and the names of the fields of Job that they make up. Raises InvalidField.
+
+    Whole fields: all that belongs to a schedule makes up one.
+    """
+    unknown = [name for name in changes if name not in _SPEC_FIELDS]
+    if unknown:
+        raise InvalidField(f"{unknown[0]} is not a setting of a job", field=unknown[0])
+    kind = next((name for name in ("run_at", "cron", "every") if changes.get(name) is not None), None)
+    of_job = job_pb2.Job.DESCRIPTOR.fields_by_name
+    of_schedule = {name for name in changes if name not in of_job or name in ("run_at", "cron")}
+    if of_schedule and kind is None:
+        raise InvalidField("goes with run_at, cron or every", field=min(of_schedule))
+    given = {"handler": "", **changes}
+    if kind is None:
+        given["run_at"] = _EPOCH
+    job = job_message(values.JobSpec(**given), "")
+    if kind is None:
+        job.ClearField("run_at")
+    names = [name for name in changes if name not in of_schedule]
+    if kind is not None:
+        names.append("interval" if kind == "every" else kind)
+    if "payload" in changes and job.content_type and "content_type" not in changes:
+        names.append("content_type")
+    return job, names
+
+
+def request_id(given: str | None) -> str:
+    """The caller's, or a new one. Raises ValueError for an empty one: it would protect nothing."""
+    if given == "":
+        raise ValueError("request_id: must not be empty; leave it out to have one made")
+    return uuid.uuid4().hex if given is None else given
 
 
 def set_job_state(job_filter: job_pb2.JobFilter, state: values.JobState) -> None:
@@ -99,8 +148,17 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         cancel_time=_optional_time(job, "cancel_time"),
         existed=existed,
         pause_after_failures=job.pause_after_failures,
+        concurrency_key=job.concurrency_key,
+        concurrency_limit=job.concurrency_limit,
+        etag=job.etag,
         pause_note=job.pause_note,
         pause_time=_optional_time(job, "pause_time"),
+        overlap_limit=job.overlap_limit,
+        catch_up_window=_timedelta(job.catch_up_window) if job.HasField("catch_up_window") else None,
+        catch_up_limit=job.catch_up_limit,
+        catch_up_interval=_timedelta(job.catch_up_interval) if job.HasField("catch_up_interval") else None,
+        max_runs=job.max_runs,
+        start_deadline=_timedelta(job.start_deadline) if job.HasField("start_deadline") else None,
     )
 
 
@@ -217,6 +275,27 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
     )
 
 
+def fill_limit(
+    message: limit_pb2.Limit | limit_pb2.DeleteLimitRequest, scope: values.LimitScope, fields: Mapping[str, Any]
+) -> None:
+    """Raises InvalidField."""
+    _assign(message, "scope", f"LIMIT_SCOPE_{_member(values.LimitScope, scope, 'scope')}")
+    for field, value in fields.items():
+        _assign(message, field, value)
+
+
+def limit_value(limit: limit_pb2.Limit) -> values.Limit:
+    return values.Limit(
+        scope=_enum(values.LimitScope, limit_pb2.LimitScope.Name, limit.scope, "LIMIT_SCOPE_"),
+        name=limit.name,
+        concurrency=limit.concurrency,
+        rate_per_s=limit.rate_per_s,
+        burst=limit.burst,
+        weight=limit.weight,
+        leased=limit.leased,
+    )
+
+
 def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, ...]:
     return tuple(
         values.NodeStatus(
@@ -238,7 +317,7 @@ def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
     if spec.start is not None and spec.every is None:
         raise InvalidField("only an interval schedule has a start", field="start")
     if spec.run_at is not None:
-        _set_time(job.run_at, spec.run_at, "run_at")
+        set_time(job.run_at, spec.run_at, "run_at")
     elif spec.cron is not None:
         job.cron.SetInParent()
         _assign(job.cron, "expression", spec.cron)
@@ -246,7 +325,7 @@ def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
     elif spec.every is not None:
         set_duration(job.interval.every, spec.every, "every")
         if spec.start is not None:
-            _set_time(job.interval.start, spec.start, "start")
+            set_time(job.interval.start, spec.start, "start")
 
 
 def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
@@ -286,7 +365,7 @@ def _fill(action: Callable[[], object], field: str) -> None:
         raise InvalidField(str(error), field=field) from error
 
 
-def _set_time(message: Timestamp, value: datetime, field: str) -> None:
+def set_time(message: Timestamp, value: datetime, field: str) -> None:
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidField("must be a datetime with a time zone", field=field)
     _fill(lambda: message.FromDatetime(value), field)

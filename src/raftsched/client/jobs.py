@@ -1,7 +1,6 @@
 """The asyncio client: registers, reads and cancels jobs, and reads what became of them, through any node."""
 
 import re
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -13,6 +12,7 @@ from raftsched.client import convert
 from raftsched.client.channels import ChannelPool, Stubs
 from raftsched.client.errors import RaftschedError
 from raftsched.client.key_calls import KeyCalls
+from raftsched.client.limit_calls import LimitCalls
 from raftsched.client.values import (
     CatchUpPolicy,
     ClusterStatus,
@@ -40,7 +40,7 @@ BATCH_BYTES = 3 * 1024 * 1024
 BATCH_REPLAYS = 1_000
 
 
-class Client(KeyCalls):
+class Client(KeyCalls, LimitCalls):
     """Talks to a cluster through the nodes at `addresses` ("host:port"), any of them.
 
     Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same
@@ -105,6 +105,14 @@ class Client(KeyCalls):
         catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED,
         jitter: timedelta | None = None,
         pause_after_failures: int = 0,
+        concurrency_key: str = "",
+        concurrency_limit: int = 0,
+        overlap_limit: int = 0,
+        catch_up_window: timedelta | None = None,
+        catch_up_limit: int = 0,
+        catch_up_interval: timedelta | None = None,
+        max_runs: int = 0,
+        start_deadline: timedelta | None = None,
         request_id: str | None = None,
     ) -> Job:
         """Registers one job; see JobSpec for the arguments. It is on a quorum's disks when this returns.
@@ -133,13 +141,21 @@ class Client(KeyCalls):
             catch_up=catch_up,
             jitter=jitter,
             pause_after_failures=pause_after_failures,
+            concurrency_key=concurrency_key,
+            concurrency_limit=concurrency_limit,
+            overlap_limit=overlap_limit,
+            catch_up_window=catch_up_window,
+            catch_up_limit=catch_up_limit,
+            catch_up_interval=catch_up_interval,
+            max_runs=max_runs,
+            start_deadline=start_deadline,
         )
         return await self.create_spec(spec, request_id=request_id)
 
     async def create_spec(self, spec: JobSpec, *, request_id: str | None = None) -> Job:
         """Registers one job; as create."""
         request = job_pb2.CreateJobRequest(
-            job=convert.job_message(spec, self.namespace), request_id=_request_id(request_id)
+            job=convert.job_message(spec, self.namespace), request_id=convert.request_id(request_id)
         )
         answer: job_pb2.CreateJobResponse = await self._mutate(lambda stubs: stubs.jobs.CreateJob, request)
         return convert.job_value(answer.job, existed=answer.existed)
@@ -151,7 +167,7 @@ class Client(KeyCalls):
         first spec, and `created_ids` holds what the batches before it registered; repeating the whole call with the
         same specs and request_id then registers only what is missing.
         """
-        key = _request_id(request_id)
+        key = convert.request_id(request_id)
         ids: list[int] = []
         for number, batch in enumerate(_batches(specs, self.namespace)):
             request = job_pb2.BatchCreateJobsRequest(jobs=batch, request_id=f"{key}/{number}")
@@ -208,7 +224,7 @@ class Client(KeyCalls):
 
         Raises JobRunning while an execution of it runs, JobFinished when nothing is left to cancel, JobNotFound.
         """
-        request = job_pb2.CancelJobRequest(id=job_id, request_id=_request_id(request_id))
+        request = job_pb2.CancelJobRequest(id=job_id, request_id=convert.request_id(request_id))
         answer: job_pb2.CancelJobResponse = await self._mutate(lambda stubs: stubs.jobs.CancelJob, request)
         return convert.job_value(answer.job)
 
@@ -217,14 +233,35 @@ class Client(KeyCalls):
 
         Raises JobStateForbids when nothing of it is to come, JobNotFound.
         """
-        request = job_pb2.PauseJobRequest(id=job_id, note=note, request_id=_request_id(request_id))
+        request = job_pb2.PauseJobRequest(id=job_id, note=note, request_id=convert.request_id(request_id))
         answer: job_pb2.PauseJobResponse = await self._mutate(lambda stubs: stubs.jobs.PauseJob, request)
         return convert.job_value(answer.job)
 
     async def resume(self, job_id: int, *, request_id: str | None = None) -> Job:
         """Lets a paused job go on; its catch-up policy says what of the missed occurrences runs. Raises JobNotFound."""
-        request = job_pb2.ResumeJobRequest(id=job_id, request_id=_request_id(request_id))
+        request = job_pb2.ResumeJobRequest(id=job_id, request_id=convert.request_id(request_id))
         answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
+        return convert.job_value(answer.job)
+
+    async def update(self, job_id: int, /, *, etag: str = "", request_id: str | None = None, **changes: Any) -> Job:
+        """Changes the settings that are given, named as in JobSpec; a part of a schedule stands for all of it.
+
+        A tick that is already due fires under the old settings, once; executions under way keep those that they were
+        fired with. With the `etag` of an earlier answer it raises EtagMismatch if the job has changed since. Raises
+        InvalidField, NameTaken, JobStateForbids, JobNotFound.
+        """
+        job, names = convert.job_changes(changes)
+        job.id = job_id
+        request = job_pb2.UpdateJobRequest(job=job, etag=etag, request_id=convert.request_id(request_id))
+        request.update_mask.paths.extend(names)
+        answer: job_pb2.UpdateJobResponse = await self._mutate(lambda stubs: stubs.jobs.UpdateJob, request)
+        return convert.job_value(answer.job)
+
+    async def reschedule(self, job_id: int, run_at: datetime, *, request_id: str | None = None) -> Job:
+        """Gives a job that runs once, and has not yet, another time. Raises JobStateForbids, JobNotFound."""
+        request = job_pb2.RescheduleJobRequest(id=job_id, request_id=convert.request_id(request_id))
+        convert.set_time(request.run_at, run_at, "run_at")
+        answer: job_pb2.RescheduleJobResponse = await self._mutate(lambda stubs: stubs.jobs.RescheduleJob, request)
         return convert.job_value(answer.job)
 
     async def trigger(
@@ -246,7 +283,7 @@ class Client(KeyCalls):
             id=job_id,
             ignore_overlap=ignore_overlap,
             refuse_overlap=refuse_overlap,
-            request_id=_request_id(request_id),
+            request_id=convert.request_id(request_id),
         )
         if payload is not None:
             request.payload = convert.payload_bytes(payload)
@@ -266,7 +303,7 @@ class Client(KeyCalls):
 
         Repeating it asks again. Raises ExecutionFinished, ExecutionNotFound.
         """
-        request = execution_pb2.CancelExecutionRequest(id=execution_id, request_id=_request_id(request_id))
+        request = execution_pb2.CancelExecutionRequest(id=execution_id, request_id=convert.request_id(request_id))
         answer: execution_pb2.CancelExecutionResponse = await self._mutate(
             lambda stubs: stubs.executions.CancelExecution, request
         )
@@ -314,7 +351,7 @@ class Client(KeyCalls):
 
         They go in batches of up to 1,000. Repeating it gives the same ids. Raises NotDeadLetter, ExecutionNotFound.
         """
-        key = _request_id(request_id)
+        key = convert.request_id(request_id)
         old = [*execution_ids]
         new: list[int] = []
         for first in range(0, len(old), BATCH_REPLAYS):
@@ -425,10 +462,3 @@ def _counted_from(first: int, field: str) -> str:
     """`jobs[17].name` of a batch, as a field of the whole list that this batch's jobs begin at `first` of."""
     match = re.match(r"jobs\[(\d+)\]", field)
     return f"jobs[{first + int(match[1])}]{field[match.end() :]}" if match else field
-
-
-def _request_id(given: str | None) -> str:
-    """The caller's, or a new one. Raises ValueError for an empty one: it would protect nothing."""
-    if given == "":
-        raise ValueError("request_id: must not be empty; leave it out to have one made")
-    return uuid.uuid4().hex if given is None else given

@@ -160,6 +160,18 @@ class JobSpec:
     catch_up: CatchUpPolicy = CatchUpPolicy.UNSPECIFIED
     jitter: timedelta | None = None
     pause_after_failures: int = 0
+    concurrency_key: str = ""
+    concurrency_limit: int = 0
+    # How many may wait (QUEUE), or be unfinished at once (ALLOW).
+    overlap_limit: int = 0
+    # Of missed occurrences: the longest delay, how many run (ALL), and how far apart (ALL).
+    catch_up_window: timedelta | None = None
+    catch_up_limit: int = 0
+    catch_up_interval: timedelta | None = None
+    # Recurring jobs are completed after so many runs.
+    max_runs: int = 0
+    # What did not start so long after its time is skipped.
+    start_deadline: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +211,20 @@ class Job:
     existed: bool = False
     # Dead letters in a row after which it is paused; 0: never.
     pause_after_failures: int = 0
+    # At most so many executions of all jobs of the namespace with this key are leased or running at once; "": any.
+    concurrency_key: str = ""
+    concurrency_limit: int = 0
+    # Changes with the job's settings; see Client.update.
+    etag: str = ""
     # While PAUSED: why, and since when.
     pause_note: str = ""
     pause_time: datetime | None = None
+    overlap_limit: int = 0
+    catch_up_window: timedelta | None = None
+    catch_up_limit: int = 0
+    catch_up_interval: timedelta | None = None
+    max_runs: int = 0
+    start_deadline: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,3 +373,29 @@ class ClusterStatus:
     health: NodeHealth
     cluster_id: str
     time_zone_database: str
+
+
+class LimitScope(StrEnum):
+    """What a limit is of."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    QUEUE = "QUEUE"
+    TENANT = "TENANT"
+    HANDLER = "HANDLER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How fast, and how many at once, executions of a queue, tenant or handler are leased; see limit.proto."""
+
+    scope: LimitScope
+    name: str
+    # 0 for these two: any number.
+    concurrency: int
+    rate_per_s: float
+    # Executions that may be leased at once after a quiet time; 0 without a rate.
+    burst: int
+    # A tenant's share when tenants are served in turn; 0 for others.
+    weight: int
+    # Executions leased or running now.
+    leased: int

@@ -101,6 +101,8 @@ def check_profile(number: int, data: bytes) -> command_pb2.Profile:
         ("concurrency_limit", 0, limits.CONCURRENCY_MAX),
         ("start_deadline_ms", 0, limits.START_DEADLINE_MAX_MS),
         ("max_elapsed_ms", 0, limits.MAX_ELAPSED_MAX_MS),
+        ("retention_age_ms", 0, limits.RETENTION_AGE_MAX_MS),
+        ("retention_executions", 0, limits.RETENTION_EXECUTIONS_MAX),
         ("backoff", 0, job_pb2.BACKOFF_LINEAR),
     ):
         if not low <= getattr(profile, name) <= high:

@@ -22,12 +22,8 @@ from raftsched.v1 import execution_pb2, job_pb2, worker_pb2
 REPLACE_AT_ONCE = 1_000
 # How far back a job's history is searched for unfinished executions when its policy is changed.
 SEARCH_MAX_EXECUTIONS = 1_000
-# These times need not ascend with the executions' ids.
-_BESIDE = (
-    execution_pb2.EXECUTION_CAUSE_TRIGGER,
-    execution_pb2.EXECUTION_CAUSE_BACKFILL,
-    execution_pb2.EXECUTION_CAUSE_REPLAY,
-)
+# What these start stands in an index, since its times need not ascend with the executions' ids.
+_OF_SCHEDULE = (0, execution_pb2.EXECUTION_CAUSE_SCHEDULE)
 _SKIP = job_pb2.OVERLAP_POLICY_SKIP
 _ALLOW = job_pb2.OVERLAP_POLICY_ALLOW
 _QUEUE = job_pb2.OVERLAP_POLICY_QUEUE
@@ -204,7 +200,7 @@ def _spawn(
     was_unfinished = settings.overlap == _SKIP and _is_unfinished(context, before)
     execution, job = spawn(context, job_key, job, scheduled_for_ms, cause, profile=profile)
     if payload is not None:
-        _give_payload(context, execution, payload)
+        give_payload(context, execution, payload)
     if settings.tracks_unfinished or job_key in context.tracked:
         unfinished.add(context, job_key, execution)
         if profile is not None and not context.catalog.profile(profile).tracks_unfinished:
@@ -214,13 +210,14 @@ def _spawn(
         unfinished.track(context, job_key)
         unfinished.add(context, job_key, before)
         unfinished.add(context, job_key, execution)
-    if cause in _BESIDE:
+    if cause not in _OF_SCHEDULE:
         context.writer.put(context.tables.extras, keys.extra_beside(job_key, scheduled_for_ms, execution), b"")
     start_deadline.watch(context, settings, execution, scheduled_for_ms, cause)
     return execution, job
 
 
-def _give_payload(context: Context, execution: bytes, payload: bytes) -> None:
+def give_payload(context: Context, execution: bytes, payload: bytes) -> None:
+    """For an execution that has its job's: from now on it has this one, whatever becomes of the job's."""
     row = context.writer.get_all(context.tables.executions, [execution])[0]
     cause = bytes((row[rows.EXECUTION_CAUSE] | rows.OWN_PAYLOAD,))
     value = row[: rows.EXECUTION_CAUSE] + cause + len(payload).to_bytes(3, "big") + row[28:]

@@ -1,0 +1,76 @@
+"""`raftsched job update`: changes what its options name, which are those of `job create`."""
+
+import dataclasses
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from raftsched.cli.connection import Connection, connects
+from raftsched.cli.failures import EXIT_CODES_HELP
+from raftsched.cli.job_commands import chosen_retry, create, job_spec, read_payload
+from raftsched.cli.output import local_time, print_json
+from raftsched.cli.values import GIVEN
+from raftsched.client import JobSpec
+
+# What `job create` takes and cannot be changed, or means something else here.
+_NOT_SHARED = ("handler", "namespace", "request_id", "nodes", "timeout_ms", "as_json")
+_FIELD_OF_OPTION = {"payload_file": "payload", "tz": "time_zone"}
+_SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(JobSpec))
+
+
+@click.command("update", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1))
+@click.option("--handler", type=GIVEN, help="The function that a worker runs.")
+@click.option("--etag", default="", help="Of `job get`: fail if the job has changed since.")
+@click.option("--no-labels", is_flag=True, help="Remove all labels.")
+@connects
+def update(
+    connection: Connection, job_id: int, handler: str | None, etag: str, no_labels: bool, **options: Any
+) -> None:
+    """Change the settings that are given; all others stay. The options are those of `job create`.
+
+    Labels, and a schedule with all that belongs to it, are replaced as a whole. A tick that is already due fires
+    under the old settings, once; executions under way keep those that they were fired with.
+
+    \b
+    Examples:
+      raftsched job update 42 --cron "0 3 * * *" --tz Europe/Berlin
+      raftsched job update 42 --priority 7 --max-attempts 10 --etag 5f0c7d3a91b2e846
+    """
+    payload = read_payload(options["payload"], options["payload_file"])
+    spec = job_spec("", payload, options)
+    changes = {name: getattr(spec, name) for name in _given_fields(options)}
+    if handler is not None:
+        changes["handler"] = handler
+    if no_labels:
+        changes["labels"] = {}
+    if not changes:
+        raise click.UsageError("nothing to change: name at least one setting")
+    with connection.client() as client:
+        if "retry" in changes:
+            policy = client.get(job_id, linearizable=True).retry
+            changes["retry"] = dataclasses.replace(policy, **chosen_retry(options))
+        changed = client.update(job_id, etag=etag, **changes)
+    if connection.as_json:
+        print_json(changed)
+        return
+    click.echo(f"job {changed.id} is changed", nl=False)
+    click.echo(f", next run {local_time(changed.next_run_time)}" if changed.next_run_time else "")
+
+
+# Whatever a job is created with can be changed by the same words.
+update.params += [option for option in create.params if option.name not in _NOT_SHARED]
+
+
+def _given_fields(options: dict[str, Any]) -> list[str]:
+    """The fields of JobSpec that the command line says something about."""
+    context = click.get_current_context()
+    given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    fields = [_FIELD_OF_OPTION.get(name, name) for name in given]
+    # What is no field of its own belongs to the retry policy.
+    fields = [name if name in _SPEC_FIELDS else "retry" for name in fields]
+    if "cron" not in fields:
+        # The zone is that of the times.
+        fields = [name for name in fields if name != "time_zone"]
+    return list(dict.fromkeys(fields))
