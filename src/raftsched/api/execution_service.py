@@ -2,11 +2,17 @@
 
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
-from raftsched.api.messages import attempt_message, dead_letter_message, execution_message, skipped_message
+from raftsched.api.messages import (
+    attempt_message,
+    dead_letter_message,
+    execution_message,
+    occurrence_message,
+    skipped_message,
+)
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.api.unstoppable import DROP_TIMEOUT_S, Unstoppable
-from raftsched.api.validate import check_id, check_namespace, check_request_id
+from raftsched.api.validate import check_id, check_namespace, check_request_id, timestamp_ms
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ExecutionNotFound, InvalidField, JobNotFound
 from raftsched.model.limits import REPLAY_MAX_EXECUTIONS
@@ -20,6 +26,7 @@ from raftsched.state.queries_executions import (
     list_executions,
     list_skipped,
 )
+from raftsched.state.queries_occurrences import OccurrencePosition, list_occurrences
 from raftsched.state.results import CancelNeedsWorker, Replayed
 from raftsched.store import keys
 from raftsched.store.environment import View
@@ -93,6 +100,27 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
             result = get_result(view, request.execution_id)
             return execution_pb2.GetResultResponse(result=result, index=_index(view))
 
+    async def ListOccurrences(
+        self, request: execution_pb2.ListOccurrencesRequest, context: Context
+    ) -> execution_pb2.ListOccurrencesResponse:
+        refuse_unknown_fields(request)
+        check_id(request.job_id, "job_id")
+        start_ms, end_ms = _range_ms(request)
+        limit, scope = page_size(request.page_size), keys.pack_ids((request.job_id, start_ms, end_ms))
+        position = decode_token(request.page_token, Listing.OCCURRENCES, scope)
+        await self._gate.wait_readable(request.read, context)
+        with self._core.store.read() as view:
+            place = position or (end_ms, _job(view, request.job_id).row.last_execution)
+            page = list_occurrences(
+                view, request.job_id, start_ms=start_ms, position=OccurrencePosition(*place), limit=limit
+            )
+            token = ""
+            if page.next is not None:
+                token = encode_token(Listing.OCCURRENCES, scope, page.next.before_ms, page.next.execution)
+            return execution_pb2.ListOccurrencesResponse(
+                occurrences=map(occurrence_message, page.items), next_page_token=token, index=_index(view)
+            )
+
     async def ListDeadLetters(
         self, request: execution_pb2.ListDeadLettersRequest, context: Context
     ) -> execution_pb2.ListDeadLettersResponse:
@@ -160,6 +188,18 @@ class ExecutionService(execution_pb2_grpc.ExecutionServiceServicer):
         return execution_pb2.ReplayDeadLettersResponse(
             new_execution_ids=replayed.executions, index=self._gate.answered_index
         )
+
+
+def _range_ms(request: execution_pb2.ListOccurrencesRequest) -> tuple[int, int]:
+    """The first time that is listed, and the first after it that is not. Raises InvalidField."""
+    start_ms, end_ms = 0, keys.MAX_MS
+    if request.HasField("start"):
+        start_ms = min(max(timestamp_ms(request.start, "start"), 0), keys.MAX_MS)
+    if request.HasField("end"):
+        end_ms = min(max(timestamp_ms(request.end, "end"), 0), keys.MAX_MS)
+    if end_ms < start_ms:
+        raise InvalidField("before start", field="end")
+    return start_ms, end_ms
 
 
 def _job(view: View, job: int) -> JobRecord:

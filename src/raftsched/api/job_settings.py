@@ -7,18 +7,16 @@ from typing import NamedTuple
 from google.protobuf.duration_pb2 import Duration
 
 from raftsched.api import validate
+from raftsched.api.occurrence_settings import OccurrenceSettings, occurrence_settings, set_occurrences
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
-from raftsched.model.errors import InvalidField, NotImplementedField
+from raftsched.model.errors import InvalidField
 from raftsched.v1 import job_pb2
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_QUEUE = "default"
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 DEFAULT_TIME_ZONE = "UTC"
-
-_OVERLAP_DONE = (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_ALLOW)
-_CATCH_UP_DONE = (job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL)
 
 
 class JobSettings(NamedTuple):
@@ -31,13 +29,14 @@ class JobSettings(NamedTuple):
     tenant: str
     priority: int
     recurring: bool
-    overlap: int
-    catch_up: int
+    occurrences: OccurrenceSettings
     # Serialized messages, None when unset. As bytes, NaN equals itself.
     retry: bytes | None
     run_timeout: bytes | None
     jitter: bytes | None
     pause_after_failures: int
+    concurrency_key: str
+    concurrency_limit: int
     # A value of DependencyRule, 0 for a job that depends on nothing.
     dependency_rule: int = 0
 
@@ -52,19 +51,20 @@ def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
         job.tenant,
         job.priority,
         recurring,
-        job.overlap,
-        job.catch_up,
+        occurrence_settings(job),
         job.retry.SerializeToString() if job.HasField("retry") else None,
         job.run_timeout.SerializeToString() if job.HasField("run_timeout") else None,
         job.jitter.SerializeToString() if job.HasField("jitter") else None,
         job.pause_after_failures,
+        job.concurrency_key,
+        job.concurrency_limit,
         job.dependencies.rule or job_pb2.DEPENDENCY_RULE_ALL_SUCCESS if job.HasField("dependencies") else 0,
     )
 
 
 @lru_cache(maxsize=4096)
 def profile_bytes(settings: JobSettings) -> bytes:
-    """The serialized internal.v1.Profile. Raises InvalidField and NotImplementedField, fields relative to the job."""
+    """The serialized internal.v1.Profile. Raises InvalidField, fields relative to the job."""
     namespace = settings.namespace or DEFAULT_NAMESPACE
     queue = settings.queue or DEFAULT_QUEUE
     content_type = settings.content_type or DEFAULT_CONTENT_TYPE
@@ -82,8 +82,6 @@ def profile_bytes(settings: JobSettings) -> bytes:
         content_type=content_type,
         tenant=settings.tenant,
         priority=settings.priority,
-        overlap=_overlap(settings),
-        catch_up=_catch_up(settings),
         dependency_rule=settings.dependency_rule,
     )
     if settings.dependency_rule and settings.jitter is not None:
@@ -96,6 +94,7 @@ def profile_bytes(settings: JobSettings) -> bytes:
         profile.jitter_ms = validate.duration_ms(
             Duration.FromString(settings.jitter), "jitter", low_ms=0, high_ms=limits.JITTER_MAX_MS
         )
+    set_occurrences(profile, settings.occurrences, recurring=settings.recurring)
     if settings.pause_after_failures:
         if not settings.recurring:
             raise InvalidField("means nothing for a job that runs once; leave it unset", field="pause_after_failures")
@@ -105,8 +104,23 @@ def profile_bytes(settings: JobSettings) -> bytes:
                 field="pause_after_failures",
             )
         profile.pause_after_failures = settings.pause_after_failures
+    if settings.concurrency_key or settings.concurrency_limit:
+        _set_concurrency(profile, settings)
     _set_retry(profile, job_pb2.RetryPolicy.FromString(settings.retry or b""))
     return profile.SerializeToString(deterministic=True)
+
+
+def _set_concurrency(profile: command_pb2.Profile, settings: JobSettings) -> None:
+    if not settings.concurrency_key:
+        raise InvalidField("means nothing without a concurrency_key", field="concurrency_limit")
+    validate.check_text(settings.concurrency_key, limits.CONCURRENCY_KEY_MAX_LENGTH, "concurrency_key")
+    if not 1 <= settings.concurrency_limit <= limits.CONCURRENCY_MAX:
+        raise InvalidField(
+            f"{settings.concurrency_limit} is not 1–{limits.CONCURRENCY_MAX:,}, which goes with a concurrency_key",
+            field="concurrency_limit",
+        )
+    profile.concurrency_key = settings.concurrency_key
+    profile.concurrency_limit = settings.concurrency_limit
 
 
 def _set_retry(profile: command_pb2.Profile, retry: job_pb2.RetryPolicy) -> None:
@@ -167,34 +181,3 @@ def _set_non_retryable(profile: command_pb2.Profile, names: Sequence[str]) -> No
 
 def _backoff_ms(backoff: Duration, field: str) -> int:
     return validate.duration_ms(backoff, field, low_ms=0, high_ms=limits.BACKOFF_MAX_MS)
-
-
-def _overlap(settings: JobSettings) -> int:
-    if not settings.recurring:
-        _refuse_policy(settings, settings.overlap, "overlap")
-        return job_pb2.OVERLAP_POLICY_ALLOW
-    overlap = settings.overlap or job_pb2.OVERLAP_POLICY_SKIP
-    if overlap not in _OVERLAP_DONE:
-        if overlap in job_pb2.OverlapPolicy.values():
-            raise NotImplementedField("only SKIP and ALLOW are carried out by this version", field="overlap")
-        raise InvalidField(f"{overlap} is not a policy; SKIP and ALLOW are right", field="overlap")
-    return overlap
-
-
-def _catch_up(settings: JobSettings) -> int:
-    if not settings.recurring:
-        _refuse_policy(settings, settings.catch_up, "catch_up")
-        return job_pb2.CATCH_UP_POLICY_LATEST
-    catch_up = settings.catch_up or job_pb2.CATCH_UP_POLICY_LATEST
-    if catch_up not in _CATCH_UP_DONE:
-        if catch_up in job_pb2.CatchUpPolicy.values():
-            raise NotImplementedField("only LATEST and ALL are carried out by this version", field="catch_up")
-        raise InvalidField(f"{catch_up} is not a policy; LATEST and ALL are right", field="catch_up")
-    return catch_up
-
-
-def _refuse_policy(settings: JobSettings, policy: int, field: str) -> None:
-    if policy and settings.dependency_rule:
-        raise InvalidField("means nothing for a job that waits for others; leave it unset", field=field)
-    if policy:
-        raise InvalidField("means nothing for a job with run_at, which has one occurrence; leave it unset", field=field)

@@ -134,7 +134,9 @@ def skipped_message(record: SkippedRecord) -> execution_pb2.SkippedOccurrence:
 
 def occurrence_message(record: OccurrenceRecord) -> execution_pb2.Occurrence:
     occurrence = execution_pb2.Occurrence(
-        scheduled_for=timestamp(record.scheduled_for_ms), last_scheduled_for=timestamp(record.last_ms), count=record.count
+        scheduled_for=timestamp(record.scheduled_for_ms),
+        last_scheduled_for=timestamp(record.last_ms),
+        count=record.count,
     )
     if record.execution is not None:
         occurrence.execution.CopyFrom(execution_message(record.execution))

@@ -26,7 +26,10 @@ class Listing(IntEnum):
     EXECUTIONS = 2
     SKIPPED = 3
     DEAD_LETTERS = 4
+    LIMITS = 8
     WORKFLOW = 5
+    OCCURRENCES = 6
+    CALENDARS = 20
 
 
 def page_size(requested: int) -> int:
@@ -53,6 +56,23 @@ def decode_token(token: str, listing: Listing, scope: bytes) -> tuple[int, int] 
     if kind != listing or digest != _digest(scope):
         raise InvalidField("The token belongs to another list; only page_size may differ.", field="page_token")
     return position, second
+
+
+def encode_text_token(listing: Listing, scope: bytes, position: str) -> str:
+    """As encode_token, for a list in order of name."""
+    return encode_token(listing, scope, 0) + "." + urlsafe_b64encode(position.encode()).rstrip(b"=").decode()
+
+
+def decode_text_token(token: str, listing: Listing, scope: bytes) -> str:
+    """The position in a token of this list; "" for the first page. Raises InvalidField."""
+    if not token:
+        return ""
+    head, _, tail = token.partition(".")
+    decode_token(head, listing, scope)
+    try:
+        return b64decode(tail + "=" * (-len(tail) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise InvalidField("This is not a token that an earlier answer contained.", field="page_token") from None
 
 
 def _checked(token: str) -> bytes:

@@ -19,6 +19,7 @@ from raftsched.cli.lifecycle_commands import pause, reschedule, resume, trigger
 from raftsched.cli.limit_commands import limit
 from raftsched.cli.membership_commands import add, remove, transfer
 from raftsched.cli.node_command import node
+from raftsched.cli.occurrence_commands import occurrences
 from raftsched.cli.repair_command import repair
 from raftsched.cli.schedule_commands import schedule
 from raftsched.cli.update_command import update
@@ -79,7 +80,7 @@ for command in (
     restore,
 ):
     main.add_command(command)
-for command in (pause, resume, reschedule, trigger, update):
+for command in (pause, resume, reschedule, trigger, update, occurrences):
     job.add_command(command)
 for command in (add, remove, transfer, verify, backup):
     cluster.add_command(command)

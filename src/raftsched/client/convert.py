@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.client import values
 from raftsched.client.errors import InvalidField
-from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, limit_pb2
+from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, limit_pb2, workflow_pb2
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +26,7 @@ _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(values.JobSp
 E = TypeVar("E", bound=StrEnum)
 
 
-def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
+def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = True) -> job_pb2.Job:
     """The Job to register; `namespace` serves where the spec names none. Raises InvalidField."""
     job = job_pb2.Job(namespace=spec.namespace or namespace)
     payload, content_type = _encode_payload(spec.payload)
@@ -49,7 +49,7 @@ def job_message(spec: values.JobSpec, namespace: str) -> job_pb2.Job:
             _assign(job, field, value)
     if spec.labels:
         _fill(lambda: job.labels.update(spec.labels), "labels")
-    _set_schedule(job, spec)
+    _set_schedule(job, spec, is_needed=needs_schedule)
     if spec.retry is not None:
         _set_retry(job.retry, spec.retry)
     if spec.run_timeout is not None:
@@ -151,6 +151,9 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         concurrency_key=job.concurrency_key,
         concurrency_limit=job.concurrency_limit,
         etag=job.etag,
+        depends_on=tuple(job.dependencies.job_ids),
+        rule=_rule(job.dependencies.rule),
+        workflow_id=job.workflow_id or None,
         pause_note=job.pause_note,
         pause_time=_optional_time(job, "pause_time"),
         overlap_limit=job.overlap_limit,
@@ -159,6 +162,29 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         catch_up_interval=_timedelta(job.catch_up_interval) if job.HasField("catch_up_interval") else None,
         max_runs=job.max_runs,
         start_deadline=_timedelta(job.start_deadline) if job.HasField("start_deadline") else None,
+    )
+
+
+def node_message(node: values.Node, namespace: str) -> workflow_pb2.WorkflowNode:
+    """Raises InvalidField."""
+    message = workflow_pb2.WorkflowNode()
+    _assign(message, "name", node.name)
+    try:
+        message.job.CopyFrom(job_message(node.job, namespace, needs_schedule=not node.depends_on))
+        _fill(lambda: message.depends_on.extend(node.depends_on), "depends_on")
+        _set_rule(message, node.rule)
+    except InvalidField as error:
+        error.field = f"{node.name}.{error.field}"
+        raise
+    return message
+
+
+def node_value(node: workflow_pb2.WorkflowNode) -> values.NodeState:
+    return values.NodeState(
+        name=node.name,
+        job=job_value(node.job) if node.HasField("job") else None,
+        depends_on=tuple(node.depends_on),
+        rule=_rule(node.rule),
     )
 
 
@@ -215,6 +241,21 @@ def skipped_value(skipped: execution_pb2.SkippedOccurrence) -> values.SkippedOcc
         last_scheduled_for=_time(skipped.last_scheduled_for),
         count=skipped.count,
         reason=_enum(values.SkipReason, execution_pb2.SkipReason.Name, skipped.reason, "SKIP_REASON_"),
+    )
+
+
+def occurrence_value(occurrence: execution_pb2.Occurrence) -> values.Occurrence:
+    outcome = occurrence.WhichOneof("outcome")
+    skipped = None
+    if outcome == "skipped":
+        skipped = _enum(values.SkipReason, execution_pb2.SkipReason.Name, occurrence.skipped, "SKIP_REASON_")
+    return values.Occurrence(
+        scheduled_for=_time(occurrence.scheduled_for),
+        last_scheduled_for=_time(occurrence.last_scheduled_for),
+        count=occurrence.count,
+        execution=execution_value(occurrence.execution) if outcome == "execution" else None,
+        skipped=skipped,
+        queued=occurrence.queued,
     )
 
 
@@ -309,9 +350,12 @@ def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, .
     )
 
 
-def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
-    if (spec.run_at is not None) + (spec.cron is not None) + (spec.every is not None) != 1:
-        raise InvalidField("exactly one of run_at, cron and every must be given", field="schedule")
+def _set_schedule(job: job_pb2.Job, spec: values.JobSpec, *, is_needed: bool) -> None:
+    given = (spec.run_at is not None) + (spec.cron is not None) + (spec.every is not None) + bool(spec.depends_on)
+    if given != 1 and (given or is_needed):
+        raise InvalidField("exactly one of run_at, cron, every and depends_on must be given", field="schedule")
+    if spec.rule is not values.DependencyRule.UNSPECIFIED and not spec.depends_on:
+        raise InvalidField("only a job with depends_on has a rule", field="rule")
     if spec.time_zone and spec.cron is None:
         raise InvalidField("only a cron schedule has a time zone", field="time_zone")
     if spec.start is not None and spec.every is None:
@@ -322,10 +366,22 @@ def _set_schedule(job: job_pb2.Job, spec: values.JobSpec) -> None:
         job.cron.SetInParent()
         _assign(job.cron, "expression", spec.cron)
         _assign(job.cron, "time_zone", spec.time_zone)
+    elif spec.depends_on:
+        _fill(lambda: job.dependencies.job_ids.extend(spec.depends_on), "depends_on")
+        _set_rule(job.dependencies, spec.rule)
     elif spec.every is not None:
         set_duration(job.interval.every, spec.every, "every")
         if spec.start is not None:
             set_time(job.interval.start, spec.start, "start")
+
+
+def _rule(rule: job_pb2.DependencyRule) -> values.DependencyRule:
+    return _enum(values.DependencyRule, job_pb2.DependencyRule.Name, rule, "DEPENDENCY_RULE_")
+
+
+def _set_rule(message: Message, rule: values.DependencyRule) -> None:
+    if rule is not values.DependencyRule.UNSPECIFIED:
+        _assign(message, "rule", f"DEPENDENCY_RULE_{_member(values.DependencyRule, rule, 'rule')}")
 
 
 def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:

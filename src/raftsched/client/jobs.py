@@ -17,16 +17,19 @@ from raftsched.client.values import (
     CatchUpPolicy,
     ClusterStatus,
     DeadLetter,
+    DependencyRule,
     Execution,
     Job,
     JobSpec,
     JobState,
     NodeStatus,
+    Occurrence,
     OverlapPolicy,
     RetryPolicy,
     SkippedOccurrence,
     Triggered,
 )
+from raftsched.client.workflow_calls import WorkflowCalls
 from raftsched.v1 import cluster_pb2, execution_pb2, job_pb2
 
 T = TypeVar("T")
@@ -40,7 +43,7 @@ BATCH_BYTES = 3 * 1024 * 1024
 BATCH_REPLAYS = 1_000
 
 
-class Client(KeyCalls, LimitCalls):
+class Client(KeyCalls, LimitCalls, WorkflowCalls):
     """Talks to a cluster through the nodes at `addresses` ("host:port"), any of them.
 
     Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same
@@ -91,6 +94,8 @@ class Client(KeyCalls, LimitCalls):
         time_zone: str = "",
         every: timedelta | None = None,
         start: datetime | None = None,
+        depends_on: Sequence[int] = (),
+        rule: DependencyRule = DependencyRule.UNSPECIFIED,
         payload: Any = None,
         content_type: str = "",
         namespace: str = "",
@@ -127,6 +132,8 @@ class Client(KeyCalls, LimitCalls):
             time_zone=time_zone,
             every=every,
             start=start,
+            depends_on=depends_on,
+            rule=rule,
             payload=payload,
             content_type=content_type,
             namespace=namespace,
@@ -331,6 +338,29 @@ class Client(KeyCalls, LimitCalls):
             linearizable,
             lambda page: page.occurrences,
             convert.skipped_value,
+        )
+
+    def occurrences(
+        self,
+        job_id: int,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        page_size: int = 0,
+        linearizable: bool = False,
+    ) -> AsyncIterator[Occurrence]:
+        """What happened to each scheduled time of a job, newest first: from `start` on and before `end`."""
+        request = execution_pb2.ListOccurrencesRequest(job_id=job_id, page_size=page_size)
+        if start is not None:
+            convert.set_time(request.start, start, "start")
+        if end is not None:
+            convert.set_time(request.end, end, "end")
+        return self._pages(
+            lambda stubs: stubs.executions.ListOccurrences,
+            request,
+            linearizable,
+            lambda page: page.occurrences,
+            convert.occurrence_value,
         )
 
     def dead_letters(

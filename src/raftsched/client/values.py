@@ -1,6 +1,6 @@
 """What goes into and comes out of the client: plain values, with aware datetimes in UTC and timedeltas."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -17,6 +17,8 @@ class JobState(StrEnum):
     DEAD_LETTER = "DEAD_LETTER"
     CANCELLED = "CANCELLED"
     PAUSED = "PAUSED"  # nothing fires until it is resumed
+    BLOCKED = "BLOCKED"  # waits for the jobs it depends on
+    UPSTREAM_FAILED = "UPSTREAM_FAILED"  # its rule cannot be met unless an upstream's dead letter is replayed
 
 
 class ExecutionState(StrEnum):
@@ -91,6 +93,10 @@ class SkipReason(StrEnum):
     CATCH_UP = "CATCH_UP"
     CANCELLED = "CANCELLED"
     PAUSED = "PAUSED"
+    START_DEADLINE = "START_DEADLINE"
+    CALENDAR = "CALENDAR"
+    UPDATED = "UPDATED"
+    UPSTREAM = "UPSTREAM"  # the dependency rule could not be met, or an upstream had no execution for that time
 
 
 class NodeHealth(StrEnum):
@@ -110,6 +116,16 @@ class NodeRole(StrEnum):
     UNSPECIFIED = "UNSPECIFIED"
     VOTER = "VOTER"
     LEARNER = "LEARNER"
+
+
+class DependencyRule(StrEnum):
+    """When a job that depends on others runs. One that was cancelled counts as skipped: no success, no failure."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    ALL_SUCCESS = "ALL_SUCCESS"  # each has succeeded
+    ALL_DONE = "ALL_DONE"  # each has ended, however it did
+    ANY_SUCCESS = "ANY_SUCCESS"  # one has succeeded
+    NONE_FAILED = "NONE_FAILED"  # each has ended, none has failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +149,9 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job to register: a handler and exactly one schedule, `run_at`, `cron` or `every`.
+    """A job to register: a handler and exactly one schedule, `run_at`, `cron`, `every` or `depends_on`.
+
+    `depends_on` holds ids of up to 500 jobs; `rule` says when their ends let this one run.
 
     `payload` is handed to the handler: bytes as they are, a str in UTF-8, anything else as JSON. The content type
     follows from that unless given. Datetimes must be aware. What is None or empty takes the cluster's default.
@@ -146,6 +164,8 @@ class JobSpec:
     time_zone: str = ""
     every: timedelta | None = None
     start: datetime | None = None
+    depends_on: Sequence[int] = ()
+    rule: DependencyRule = DependencyRule.UNSPECIFIED
     payload: Any = None
     content_type: str = ""
     namespace: str = ""
@@ -188,7 +208,7 @@ class Job:
     priority: int
     tenant: str
     labels: dict[str, str]
-    # Exactly one of these three is set.
+    # Exactly one of these three is set, or `depends_on` is not empty.
     run_at: datetime | None
     cron: str | None
     every: timedelta | None
@@ -216,6 +236,11 @@ class Job:
     concurrency_limit: int = 0
     # Changes with the job's settings; see Client.update.
     etag: str = ""
+    # Ids of the jobs that it depends on, and when their ends let it run.
+    depends_on: tuple[int, ...] = ()
+    rule: DependencyRule = DependencyRule.UNSPECIFIED
+    # None: it was created in none.
+    workflow_id: int | None = None
     # While PAUSED: why, and since when.
     pause_note: str = ""
     pause_time: datetime | None = None
@@ -282,6 +307,48 @@ class Triggered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """An execution that another one follows."""
+
+    # In the workflow of both; empty outside of one.
+    node: str
+    job_id: int
+    execution_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a workflow to register. `job` has a schedule only if `depends_on`, names of other nodes, is empty."""
+
+    name: str
+    job: JobSpec
+    _: KW_ONLY
+    depends_on: Sequence[str] = ()
+    rule: DependencyRule = DependencyRule.UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeState:
+    """A node of a registered workflow. `job` is None once the job has been removed."""
+
+    name: str
+    job: Job | None
+    depends_on: tuple[str, ...]
+    rule: DependencyRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workflow:
+    """A registered workflow."""
+
+    id: int
+    # By node.
+    job_ids: Mapping[str, int]
+    # The request_id had registered this same workflow before.
+    existed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedOccurrence:
     """A range of occurrences of one job that did not run, and why."""
 
@@ -289,6 +356,20 @@ class SkippedOccurrence:
     last_scheduled_for: datetime
     count: int
     reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """What happened to a scheduled time of a job, or to several neighbouring ones that were skipped for one reason."""
+
+    scheduled_for: datetime
+    # Equal to scheduled_for unless count is more than 1.
+    last_scheduled_for: datetime
+    count: int
+    # Exactly one of these three: its newest execution, why it was skipped, or that it waits in the overlap queue.
+    execution: Execution | None = None
+    skipped: SkipReason | None = None
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

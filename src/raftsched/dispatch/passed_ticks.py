@@ -58,7 +58,7 @@ class PassedTicks:
             ticks = iter(TickSearch(schedule, after_ms // SECOND_MS, zones))
             count = self._counts[schedule_id] = _Count(after_ms, now_ms, schedule, ticks)
         evaluated = 0
-        for evaluated, tick_s in enumerate(islice(count.ticks, SLICE), 1):
+        for evaluated, tick_s in enumerate(islice(count.ticks, SLICE), 1):  # noqa: B007 (used after the loop)
             if tick_s * SECOND_MS > count.until_ms:
                 break
             count.counted += 1

@@ -56,7 +56,7 @@ class DeadLetterPosition:
 def get_execution(view: View, execution: int) -> ExecutionRecord | None:
     """The execution with this id."""
     value = view.get(view.tables.executions, keys.pack_id(execution))
-    return _record(view, execution, value, {}) if value is not None else None
+    return execution_record(view, execution, value, {}) if value is not None else None
 
 
 def attempts_of(view: View, record: ExecutionRecord) -> list[rows.AttemptRow]:
@@ -112,7 +112,7 @@ def list_executions(
             break
         if items and size_bytes + len(value) > max_bytes:
             return Page(items, execution, len(items), size_bytes)
-        items.append(_record(view, execution, value, workers))
+        items.append(execution_record(view, execution, value, workers))
         size_bytes += len(value)
         execution = items[-1].row.previous
     return Page(items, None, len(items), size_bytes)
@@ -170,7 +170,8 @@ def list_dead_letters(
     return Page(items, None, len(items), size_bytes)
 
 
-def _record(view: View, execution: int, value: bytes, workers: dict[int, str]) -> ExecutionRecord:
+def execution_record(view: View, execution: int, value: bytes, workers: dict[int, str]) -> ExecutionRecord:
+    """From its row. `workers` remembers the names of workers by session."""
     row = rows.ExecutionRow.unpack(value)
     if row.session and row.session not in workers:
         session = view.get(view.tables.sessions, keys.pack_id(row.session))
@@ -183,9 +184,9 @@ def _dead_letter(view: View, dead_ms: int, execution: int, workers: dict[int, st
     value = view.get(view.tables.executions, keys.pack_id(execution))
     if value is None:
         raise StoreCorrupt(f"execution {execution} is a dead letter and missing")
-    record = _record(view, execution, value, workers)
+    record = execution_record(view, execution, value, workers)
     job = view.get(view.tables.jobs, value[rows.EXECUTION_JOB])
-    if job is None:
-        raise StoreCorrupt(f"job {record.row.job} of dead letter {execution} is missing")
+    # A cancelled job need not be kept as long as its dead letters.
+    name = rows.JobRow.unpack(job).name if job is not None else ""
     profile = get_profile(view, value[rows.EXECUTION_PROFILE])
-    return DeadLetterRecord(record, dead_ms, profile, rows.JobRow.unpack(job).name), len(value)
+    return DeadLetterRecord(record, dead_ms, profile, name), len(value)

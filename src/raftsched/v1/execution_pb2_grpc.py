@@ -102,7 +102,9 @@ class ExecutionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListOccurrences(self, request, context):
-        """What happened to each scheduled time of one job, oldest first: it ran, waits, or was skipped for a reason.
+        """What happened to each scheduled time of one job, newest first: it ran, waits, or was skipped for a reason. A page may
+        hold fewer items than asked for, even none, and still have a next_page_token: to find an old time range in a long
+        history, executions that are newer have to be passed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
