@@ -9,15 +9,19 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from raftsched.api.calendar_service import CalendarService
 from raftsched.api.cluster_service import ClusterService
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.dedup_service import DedupService
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.interceptor import CallInterceptor
 from raftsched.api.job_service import JobService
+from raftsched.api.limit_service import LimitService
 from raftsched.api.ports import Core
 from raftsched.api.workflow_service import WorkflowService
 from raftsched.v1 import (
+    calendar_pb2,
+    calendar_pb2_grpc,
     cluster_pb2,
     cluster_pb2_grpc,
     dedup_pb2,
@@ -26,6 +30,8 @@ from raftsched.v1 import (
     execution_pb2_grpc,
     job_pb2,
     job_pb2_grpc,
+    limit_pb2,
+    limit_pb2_grpc,
     workflow_pb2,
     workflow_pb2_grpc,
 )
@@ -148,8 +154,10 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
     jobs = JobService(gate, wall_ms)
     executions = ExecutionService(gate)
     cluster = ClusterService(gate)
+    calendars = CalendarService(gate)
     workflows = WorkflowService(gate, wall_ms)
     dedup = DedupService(gate)
+    limits = LimitService(gate)
     return (
         Service(
             job_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
@@ -164,11 +172,19 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
             lambda server: workflow_pb2_grpc.add_WorkflowServiceServicer_to_server(workflows, server),
         ),
         Service(
+            calendar_pb2.DESCRIPTOR.services_by_name["CalendarService"].full_name,
+            lambda server: calendar_pb2_grpc.add_CalendarServiceServicer_to_server(calendars, server),
+        ),
+        Service(
             cluster_pb2.DESCRIPTOR.services_by_name["ClusterService"].full_name,
             lambda server: cluster_pb2_grpc.add_ClusterServiceServicer_to_server(cluster, server),
         ),
         Service(
             dedup_pb2.DESCRIPTOR.services_by_name["DedupService"].full_name,
             lambda server: dedup_pb2_grpc.add_DedupServiceServicer_to_server(dedup, server),
+        ),
+        Service(
+            limit_pb2.DESCRIPTOR.services_by_name["LimitService"].full_name,
+            lambda server: limit_pb2_grpc.add_LimitServiceServicer_to_server(limits, server),
         ),
     )

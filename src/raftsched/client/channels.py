@@ -18,6 +18,7 @@ from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
 from raftsched.v1.dedup_pb2_grpc import DedupServiceStub
 from raftsched.v1.execution_pb2_grpc import ExecutionServiceStub
 from raftsched.v1.job_pb2_grpc import JobServiceStub
+from raftsched.v1.limit_pb2_grpc import LimitServiceStub
 from raftsched.v1.workflow_pb2_grpc import WorkflowServiceStub
 
 # A page of jobs with payloads is larger than gRPC's default of 4 MiB.
@@ -63,7 +64,7 @@ def open_channel(
 class Stubs:
     """The unary services of one node."""
 
-    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs", "workflows")
+    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs", "limits", "workflows")
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
@@ -72,6 +73,7 @@ class Stubs:
         self.cluster: Any = ClusterServiceStub(channel)
         self.workflows: Any = WorkflowServiceStub(channel)
         self.dedup: Any = DedupServiceStub(channel)
+        self.limits: Any = LimitServiceStub(channel)
 
 
 class _Node:

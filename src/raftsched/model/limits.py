@@ -87,6 +87,10 @@ TIME_ZONE_MAX_LENGTH = 64
 MAX_LOST_LEASES = 20
 # An error message is for people; a stack trace fits, a core dump does not.
 ERROR_MAX_BYTES = 4 * 1024
+RETENTION_AGE_MIN_MS = SECOND_MS
+RETENTION_AGE_MAX_MS = 10 * YEAR_MS
+# Finding the oldest one that is kept takes as many steps.
+RETENTION_EXECUTIONS_MAX = 100_000
 # What a handler claims lives as long as what might run again; longer than a year it is a database.
 DEDUP_KEY_MAX_LENGTH = 200
 DEDUP_KEEP_MIN_MS = SECOND_MS
@@ -125,6 +129,7 @@ NODE_ID_MAX = 65_535
 # More than anybody's workers, and few enough to hold all limits in memory.
 LIMITS_MAX = 10_000
 CONCURRENCY_MAX = 1_000_000
+RATE_PER_S_MIN = 0.001
 RATE_PER_S_MAX = 1_000_000
 BURST_MAX = 1_000_000
 # A turn of more executions than that is no turn.

@@ -9,7 +9,17 @@ import pytest
 from google.protobuf.message import Message
 
 from raftsched.api.server import Service
-from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, worker_pb2, worker_pb2_grpc, workflow_pb2
+from raftsched.v1 import (
+    calendar_pb2,
+    cluster_pb2,
+    dedup_pb2,
+    execution_pb2,
+    job_pb2,
+    limit_pb2,
+    worker_pb2,
+    worker_pb2_grpc,
+    workflow_pb2,
+)
 from tests.unit.api.support import Api, refused, running_api
 
 REQUESTS: dict[str, type[Message]] = {
@@ -35,6 +45,13 @@ REQUESTS: dict[str, type[Message]] = {
     "/raftsched.v1.WorkflowService/GetWorkflow": workflow_pb2.GetWorkflowRequest,
     "/raftsched.v1.DedupService/Claim": dedup_pb2.ClaimRequest,
     "/raftsched.v1.DedupService/Complete": dedup_pb2.CompleteRequest,
+    "/raftsched.v1.LimitService/PutLimit": limit_pb2.PutLimitRequest,
+    "/raftsched.v1.LimitService/ListLimits": limit_pb2.ListLimitsRequest,
+    "/raftsched.v1.LimitService/DeleteLimit": limit_pb2.DeleteLimitRequest,
+    "/raftsched.v1.CalendarService/PutCalendar": calendar_pb2.PutCalendarRequest,
+    "/raftsched.v1.CalendarService/GetCalendar": calendar_pb2.GetCalendarRequest,
+    "/raftsched.v1.CalendarService/ListCalendars": calendar_pb2.ListCalendarsRequest,
+    "/raftsched.v1.CalendarService/DeleteCalendar": calendar_pb2.DeleteCalendarRequest,
     "/raftsched.v1.ClusterService/GetStatus": cluster_pb2.GetStatusRequest,
     "/raftsched.v1.ClusterService/StartVerification": cluster_pb2.StartVerificationRequest,
     "/raftsched.v1.ClusterService/GetVerification": cluster_pb2.GetVerificationRequest,
@@ -61,7 +78,9 @@ def test_every_public_unary_method_is_tried() -> None:
             (job_pb2.DESCRIPTOR, "JobService"),
             (execution_pb2.DESCRIPTOR, "ExecutionService"),
             (cluster_pb2.DESCRIPTOR, "ClusterService"),
+            (calendar_pb2.DESCRIPTOR, "CalendarService"),
             (dedup_pb2.DESCRIPTOR, "DedupService"),
+            (limit_pb2.DESCRIPTOR, "LimitService"),
             (workflow_pb2.DESCRIPTOR, "WorkflowService"),
         )
     ]

@@ -42,6 +42,9 @@ class LimitsInAnyOrder(RuleBasedStateMachine):
         self.concurrency: dict[tuple[int, str], int] = {}
         self.rates: dict[tuple[int, str], tuple[int, int, list[tuple[int, int]]]] = {}
         self.session = self.node.open_session(*QUEUES, ttl_ms=3_600_000)
+        for tenant in TENANTS:
+            for handler in HANDLERS:
+                self.create("a", tenant, handler, 1, ("", 0), 6)
 
     @rule(
         queue=st.sampled_from(QUEUES),
@@ -91,7 +94,12 @@ class LimitsInAnyOrder(RuleBasedStateMachine):
         self.concurrency.pop(scoped, None)
         self.rates.pop(scoped, None)
 
-    @rule(limit=st.sampled_from([1, 2, 7, 100]), bytes_limit=st.sampled_from([0, 0, 35]))
+    @rule(limits=st.lists(st.sampled_from([1, 2, 7, 100]), min_size=1, max_size=4))
+    def leases(self, limits: list[int]) -> None:
+        for limit in limits:
+            self.lease(limit, 0)
+
+    @rule(limit=st.sampled_from([1, 2, 7, 100]), bytes_limit=st.sampled_from([0, 35]))
     def lease(self, limit: int, bytes_limit: int) -> None:
         before = {scoped: self._held_under(scoped) for scoped in self.concurrency}
         block = self.node.lease(self.session, limit, *QUEUES, payload_bytes_limit=bytes_limit)
