@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from raftsched.client.dedup import Dedup
+from raftsched.client.dedup import Dedup, HandlerCalls
 from raftsched.client.leases import Block
+from raftsched.client.values import Upstream
 from raftsched.v1 import worker_pb2
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -109,17 +110,48 @@ class Context:
         change, 7 days by default. In a thread: `with`. Raises RuntimeError in a handler with `process=True`, which may
         use Client.claim_key.
         """
-        calls = self._block.calls
-        if calls is None:
-            raise RuntimeError("a handler in a process has no connection of the worker's: use SyncClient.claim_key")
         return Dedup(
-            calls,
+            self._calls,
             key=key or self.idempotency_key,
             namespace=self.namespace,
             execution_id=self.execution_id,
             token=self.token,
             keep=keep,
         )
+
+    @property
+    def upstreams(self) -> tuple[Upstream, ...]:
+        """The executions that this one follows, in the order in which its job names their jobs; empty without any."""
+        return tuple(
+            Upstream(node=found.node, job_id=found.job_id, execution_id=found.execution_id)
+            for found in self._block.upstreams(self._index)
+        )
+
+    async def upstream_result(self, upstream: str | int) -> bytes:
+        """What the handler of an upstream returned, named by its node in the workflow, or by its job's id.
+
+        Empty when it returned nothing. Raises KeyError for a name or id that is not among `upstreams`, NoResult when
+        the upstream did not succeed. Not in a handler with `process=True`, which may use SyncClient.get_result.
+        """
+        return await self._calls.client.get_result(self._upstream(upstream).execution_id, linearizable=True)
+
+    def upstream_result_sync(self, upstream: str | int) -> bytes:
+        """As upstream_result, for handlers in threads."""
+        return self._calls.wait(self.upstream_result(upstream))
+
+    def _upstream(self, wanted: str | int) -> Upstream:
+        for found in self.upstreams:
+            if wanted == (found.node if isinstance(wanted, str) else found.job_id):
+                return found
+        known = ", ".join(repr(found.node or found.job_id) for found in self.upstreams) or "none"
+        raise KeyError(f"{wanted!r} is no upstream of this execution; it has: {known}")
+
+    @property
+    def _calls(self) -> HandlerCalls:
+        calls = self._block.calls
+        if calls is None:
+            raise RuntimeError("a handler in a process has no connection of the worker's: use SyncClient")
+        return calls
 
     @property
     def deadline(self) -> datetime | None:

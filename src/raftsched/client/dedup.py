@@ -52,7 +52,9 @@ class HandlerCalls:
             running = None
         if running is self._loop:
             call.close()
-            raise RuntimeError("a handler on the event loop cannot wait here: declare it async and use `async with`")
+            raise RuntimeError(
+                "a handler on the event loop cannot wait here: declare it async and use `async with`, or await"
+            )
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
 
     async def close(self) -> None:

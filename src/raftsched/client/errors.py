@@ -158,6 +158,30 @@ class BackfillNotFound(RaftschedError):
     default_reason = "BACKFILL_NOT_FOUND"
 
 
+class NoResult(RaftschedError):
+    """The execution has not succeeded, so there is no result of it."""
+
+    default_reason = "NO_RESULT"
+
+
+class WorkflowNotFound(RaftschedError):
+    """There is no such workflow."""
+
+    default_reason = "WORKFLOW_NOT_FOUND"
+
+
+class DependencyCycle(InvalidField):
+    """These jobs depend on each other in a circle; `metadata["path"]` shows it."""
+
+    default_reason = "DEPENDENCY_CYCLE"
+
+
+class UnknownNode(InvalidField):
+    """The workflow has no node of that name; `metadata["path"]` shows who depends on it."""
+
+    default_reason = "UNKNOWN_NODE"
+
+
 class NotDeadLetter(RaftschedError):
     """The execution is not in the dead letters."""
 
@@ -231,6 +255,10 @@ _BY_REASON: dict[str, type[RaftschedError]] = {
         OverlapRefused,
         BackfillNotFound,
         NotDeadLetter,
+        NoResult,
+        WorkflowNotFound,
+        DependencyCycle,
+        UnknownNode,
         LeaseOver,
         KeyNotOwned,
         Overloaded,

@@ -65,17 +65,6 @@ class HandlerRegistry:
         return Handler(name, fail, Mode.INLINE)
 
 
-def check_result(result: object) -> None:
-    """Raises PlainFailure when a handler returned something that still has to be run: its body never ran."""
-    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise PlainFailure(
-            f"the handler returned a {type(result).__name__}, which nobody runs: declare the handler with async def",
-            permanent=True,
-        )
-
-
 def _mode(function: Callable[..., Any], *, process: bool, inline: bool) -> Mode:
     if process and inline:
         raise ValueError("a handler is either inline or runs in a process")

@@ -250,6 +250,14 @@ class Client(KeyCalls, LimitCalls, WorkflowCalls):
         answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
         return convert.job_value(answer.job)
 
+    async def delete(self, job_id: int, *, request_id: str | None = None) -> None:
+        """Removes the job with its history; its name is free at once. Harmless when repeated.
+
+        Raises JobStateForbids while an execution of it is leased or running, JobNotFound.
+        """
+        request = job_pb2.DeleteJobRequest(id=job_id, request_id=_request_id(request_id))
+        await self._mutate(lambda stubs: stubs.jobs.DeleteJob, request)
+
     async def update(self, job_id: int, /, *, etag: str = "", request_id: str | None = None, **changes: Any) -> Job:
         """Changes the settings that are given, named as in JobSpec; a part of a schedule stands for all of it.
 

@@ -25,6 +25,7 @@ class Block:
         self.received_ms = received_ms
         # What its handlers ask of the cluster; None in a process of its own.
         self.calls: HandlerCalls | None = None
+        self._upstreams: dict[int, Sequence[worker_pb2.UpstreamExecution]] | None = None
 
     def kind(self, index: int) -> worker_pb2.JobKind:
         return self.batch.kinds[self.kind_indexes[index] if self.kind_indexes else 0]
@@ -40,7 +41,14 @@ class Block:
             attempts=[batch.attempts[index]] if batch.attempts else [],
             kinds=[self.kind(index)],
             payloads=[self.payloads[index]] if self.payloads else [],
+            upstreams=[found for found in batch.upstreams if found.execution_id == self.ids[index]],
         )
+
+    def upstreams(self, index: int) -> Sequence[worker_pb2.UpstreamExecution]:
+        """The executions that this one follows."""
+        if self._upstreams is None:
+            self._upstreams = {found.execution_id: found.executions for found in self.batch.upstreams}
+        return self._upstreams.get(self.ids[index], ())
 
 
 class HeldBlock(Block):
@@ -73,6 +81,8 @@ class HeldBlock(Block):
         self.done_ids: list[int] = []
         self.done_started_ms: list[int] = []
         self.done_ended_ms: list[int] = []
+        # Empty while no handler has returned anything.
+        self.done_results: list[bytes] = []
 
     def unbegun(self) -> list[int]:
         """Indexes of the executions that wait for a handler slot."""

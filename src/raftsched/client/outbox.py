@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 # A message costs some 150 µs, whatever is in it; an execution in it some 50 ns.
 _FLUSH_AFTER_S = 0.002
 _FLUSH_AT = 1_024
+# Results go through the log: a message with many would hold up everything behind it.
+_FLUSH_AT_BYTES = 1 << 20
 # Each may carry 4 KiB of error.
 _FLUSH_FAILURES_AT = 256
 # A node says `retry` when the quorum did not answer it for 5 s: only one that is gone is silent for longer.
@@ -80,6 +82,7 @@ class Outbox:
         self._settled = settled
         self._on_flush = on_flush
         self._dirty: list[HeldBlock] = []
+        self._result_bytes = 0
         self._failures: list[tuple[HeldBlock, worker_pb2.Failure]] = []
         self._sent: dict[int, _Sent] = {}
         self._sequence = 0
@@ -94,17 +97,21 @@ class Outbox:
             self._confirmed = asyncio.get_running_loop().create_future()
             await self._confirmed
 
-    def succeeded(self, block: HeldBlock, execution_id: int, started_ms: int, ended_ms: int) -> None:
-        """Called once per execution, so it does little."""
+    def succeeded(
+        self, block: HeldBlock, execution_id: int, started_ms: int, ended_ms: int, result: bytes = b""
+    ) -> None:
+        """Called once per execution, so it does little. `result` is at most 64 KiB."""
         if not block.done_ids:
             self._dirty.append(block)
         block.done_ids.append(execution_id)
         block.done_started_ms.append(started_ms)
         block.done_ended_ms.append(ended_ms)
+        if result or block.done_results:
+            self._add_result(block, result)
         self.pending += 1
         if self._timer is None:
             self._start_timer()
-        elif self.pending >= _FLUSH_AT:
+        elif self.pending >= _FLUSH_AT or self._result_bytes >= _FLUSH_AT_BYTES:
             self.flush()
 
     def failed(self, block: HeldBlock, execution_id: int, started_ms: int, ended_ms: int, report: Report) -> None:
@@ -139,7 +146,7 @@ class Outbox:
             self._send_new(self._take_completed())
         if self._failures:
             self._send_new(self._take_failures())
-        self.pending = 0
+        self.pending = self._result_bytes = 0
         self._on_flush()
 
     def confirm(self, route: Route, confirm: worker_pb2.Confirm) -> None:
@@ -200,6 +207,13 @@ class Outbox:
             self._confirmed.set_result(None)
         return forgotten
 
+    def _add_result(self, block: HeldBlock, result: bytes) -> None:
+        """A column only where some handler returned something: those before it returned nothing."""
+        if not block.done_results:
+            block.done_results = [b""] * (len(block.done_ids) - 1)
+        block.done_results.append(result)
+        self._result_bytes += len(result)
+
     def _start_timer(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(_FLUSH_AFTER_S, self.flush)
 
@@ -214,8 +228,9 @@ class Outbox:
                 execution_ids=block.done_ids,
                 started_ms=block.done_started_ms,
                 ended_ms=block.done_ended_ms,
+                results=block.done_results,
             )
-            block.done_ids, block.done_started_ms, block.done_ended_ms = [], [], []
+            block.done_ids, block.done_started_ms, block.done_ended_ms, block.done_results = [], [], [], []
             blocks.append((block, count))
             executions += count
         self._dirty.clear()

@@ -14,8 +14,8 @@ from typing import Any
 
 from raftsched.client.context import Context
 from raftsched.client.failures import PlainFailure, Report, ReportedFailure, report_of
-from raftsched.client.handlers import check_result
 from raftsched.client.leases import Block
+from raftsched.client.results import encode_result
 from raftsched.client.threads import DaemonThreads
 from raftsched.v1 import worker_pb2
 
@@ -32,6 +32,7 @@ class _Outcome:
     """What a child answers; no report: the handler returned."""
 
     report: Report | None = None
+    result: bytes = b""
 
 
 class HandlerProcesses:
@@ -43,8 +44,8 @@ class HandlerProcesses:
         self._idle: list[_Child] = []
         self._busy: dict[Context, _Child] = {}
 
-    async def run(self, function: Callable[..., Any], context: Context) -> None:
-        """Runs the handler. Raises ReportedFailure with what it raised, or HandlerProcessEnded."""
+    async def run(self, function: Callable[..., Any], context: Context) -> bytes:
+        """Runs the handler; its result, encoded. Raises ReportedFailure with what it raised, or HandlerProcessEnded."""
         async with self._free:
             # Stopped while it waited for a process.
             context.raise_if_cancelled()
@@ -62,6 +63,7 @@ class HandlerProcesses:
                     child.kill()
         if outcome.report is not None:
             raise ReportedFailure(outcome.report)
+        return outcome.result
 
     def kill(self, context: Context) -> None:
         """Ends the process that runs this execution, if one does."""
@@ -152,10 +154,10 @@ def _serve(connection: Connection) -> None:
 def _outcome(function: Callable[..., Any], batch: bytes, received_ms: int) -> _Outcome:
     context = Context(Block(worker_pb2.LeaseBatch.FromString(batch), received_ms=received_ms), 0, received_ms)
     try:
-        check_result(function(context, context.payload))
+        result = encode_result(function(context, context.payload))
     except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its failure
         return _Outcome(report_of(error))
-    return _Outcome()
+    return _Outcome(result=result)
 
 
 def _end_with_parent() -> None:

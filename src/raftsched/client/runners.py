@@ -17,9 +17,10 @@ from typing import Protocol
 
 from raftsched.client.context import Context, StopReason, log_fields
 from raftsched.client.failures import RUN_TIMEOUT_CLASS, PlainFailure, Report, report_of
-from raftsched.client.handlers import Handler, Mode, check_result
+from raftsched.client.handlers import Handler, Mode
 from raftsched.client.leases import HeldBlock, Released
 from raftsched.client.processes import HandlerProcesses
+from raftsched.client.results import encode_result
 from raftsched.client.threads import DaemonThreads
 
 logger = logging.getLogger(__name__)
@@ -256,13 +257,16 @@ class RunnerPool:
             runner.mode = mode
             runner.current = context
             error: BaseException | None = None
+            result = b""
             try:
                 if mode is ASYNC:
-                    await handler.function(context, block.payloads[index] if block.payloads else b"")
+                    returned = await handler.function(context, block.payloads[index] if block.payloads else b"")
                 elif mode is INLINE:
-                    check_result(handler.function(context, block.payloads[index] if block.payloads else b""))
+                    returned = handler.function(context, block.payloads[index] if block.payloads else b"")
                 else:
-                    await self._run_elsewhere(handler, context)
+                    returned = await self._run_elsewhere(handler, context)
+                if returned is not None:
+                    result = encode_result(returned)
             except BaseException as raised:  # noqa: BLE001 - whatever a handler raises is its failure, SystemExit too
                 error = raised
             runner.current = None
@@ -270,7 +274,7 @@ class RunnerPool:
             self.finished += 1
             if context.stop_reason is None or context.stop_reason is StopReason.CANCELLED:
                 if error is None:
-                    block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms)
+                    block.outbox.succeeded(block, block.ids[index], started_ms, ended_ms, result)
                 else:
                     self._failed(runner, context, error, ended_ms)
             if isinstance(error, GeneratorExit):
@@ -293,11 +297,10 @@ class RunnerPool:
         finally:
             self._breathing -= 1
 
-    async def _run_elsewhere(self, handler: Handler, context: Context) -> None:
+    async def _run_elsewhere(self, handler: Handler, context: Context) -> object:
         if handler.mode is Mode.THREAD:
-            check_result(await self._threads.run(handler.function, context, context.payload))
-        else:
-            await self._processes.run(handler.function, context)
+            return await self._threads.run(handler.function, context, context.payload)
+        return await self._processes.run(handler.function, context)
 
     def _failed(self, runner: _Runner, context: Context, error: BaseException, ended_ms: int) -> None:
         block, index = runner.block, runner.index

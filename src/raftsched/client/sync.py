@@ -85,6 +85,7 @@ class SyncClient:
     resume = _blocking(Client.resume)
     trigger = _blocking(Client.trigger)
     update = _blocking(Client.update)
+    delete = _blocking(Client.delete)
     reschedule = _blocking(Client.reschedule)
     get_execution = _blocking(Client.get_execution)
     cancel_execution = _blocking(Client.cancel_execution)

@@ -9,6 +9,7 @@ from raftsched.model.limits import (
     ERROR_CLASS_MAX_LENGTH,
     ERROR_CLASSES_MAX_COUNT,
     ERROR_MAX_BYTES,
+    RESULT_MAX_BYTES,
 )
 from raftsched.store.keys import pack_ids
 from raftsched.v1 import worker_pb2
@@ -16,13 +17,15 @@ from raftsched.v1 import worker_pb2
 # A worker holds a few thousand executions; a message about more is a mistake or an attack.
 MAX_ITEMS = 10_000
 MAX_HELD_TOKENS = 100_000
+# All results of a message go through the log in one piece.
+MAX_RESULT_BYTES = 8 * 1024 * 1024
 
 
 def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
     """The command and its number of operations. Raises ProtocolViolation naming the field."""
     _check_items(len(ack.leases), "ack.leases")
     command = command_pb2.Command()
-    items = 0
+    items = result_bytes = 0
     for number, completed in enumerate(ack.leases):
         count = len(completed.execution_ids)
         for column in ("started_ms", "ended_ms"):
@@ -33,16 +36,36 @@ def ack_command(ack: worker_pb2.Ack) -> tuple[command_pb2.Command, int]:
                 )
             if count and min(values) < 0:
                 raise ProtocolViolation("must not be negative", field=f"ack.leases[{number}].{column}")
+        if completed.results:
+            result_bytes += _check_results(completed.results, count, f"ack.leases[{number}].results")
         items += count
         command.ack.blocks.add(
             token=completed.token,
             executions=pack_ids(completed.execution_ids),
             started_ms=pack_ids(completed.started_ms),
             ended_ms=pack_ids(completed.ended_ms),
+            results=completed.results,
         )
     _check_items(items, "ack.leases")
+    if result_bytes > MAX_RESULT_BYTES:
+        raise ProtocolViolation(
+            f"holds results of {result_bytes:,} bytes; send at most {MAX_RESULT_BYTES:,} in a message",
+            field="ack.leases",
+        )
     command.ack.SetInParent()
     return command, items
+
+
+def _check_results(results: Sequence[bytes], count: int, field: str) -> int:
+    """How many bytes they are."""
+    if len(results) != count:
+        raise ProtocolViolation(f"has {len(results)} values for {count} execution_ids", field=field)
+    sizes = list(map(len, results))
+    if max(sizes) > RESULT_MAX_BYTES:
+        raise ProtocolViolation(
+            f"holds a result of {max(sizes):,} bytes; at most {RESULT_MAX_BYTES:,} are right", field=field
+        )
+    return sum(sizes)
 
 
 def fail_command(fail: worker_pb2.Fail) -> tuple[command_pb2.Command, int]:

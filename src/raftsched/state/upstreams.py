@@ -31,7 +31,7 @@ def of_executions(
     if not any_depends(context, found):
         return []
     waits = dict(context.writer.get_many(context.tables.waits, {row[rows.EXECUTION_JOB]: None for row in found}))
-    listed = []
+    listed: list[tuple[int, Sequence[Upstream]]] = []
     for number, row in zip(numbers, found, strict=True):
         value = waits.get(row[rows.EXECUTION_JOB])
         if value is not None:

@@ -35,3 +35,7 @@ def fork_and_die(_context: Context, _payload: bytes) -> None:
 
 def snooze(_context: Context, _payload: bytes) -> None:
     raise Snooze(60)
+
+
+def return_upstreams(context: Context, _payload: bytes) -> dict[str, object]:
+    return {"of": [upstream.node for upstream in context.upstreams], "pid": os.getpid()}
