@@ -196,6 +196,8 @@ class Api:
         self.core = core
         self.server = server
         self.channel = channel
+        # "host:port"
+        self.address = ""
         self.jobs = job_pb2_grpc.JobServiceStub(channel)
         self.executions = execution_pb2_grpc.ExecutionServiceStub(channel)
         self.cluster = cluster_pb2_grpc.ClusterServiceStub(channel)
@@ -212,7 +214,9 @@ async def running_api(path: Path, *, services: tuple[Service, ...] = ()) -> Asyn
         await server.set_serving(True)
         options = (("grpc.max_receive_message_length", 64 << 20), ("grpc.max_send_message_length", 64 << 20))
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
-            yield Api(core, server, channel)
+            api = Api(core, server, channel)
+            api.address = f"127.0.0.1:{port}"
+            yield api
     finally:
         await server.drain(0)
         core.machine.close()

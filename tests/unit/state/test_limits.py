@@ -259,6 +259,18 @@ def test_a_slow_rate_is_exact_however_often_it_is_asked(node: Node) -> None:
     assert leased == 2 + 999 * 37 * 3 // 10_000
 
 
+def test_the_next_of_a_rate_is_told_for_the_first_millisecond_in_which_it_may_go(node: Node) -> None:
+    put(node, OF_QUEUE, QUEUE, rate_per_s=3, burst=1)
+    node.create(3)
+    node.fire()
+    session = node.open_session()
+    node.lease(session, 100)
+    assert node.lease(session, 100).executions == ()
+    assert node.machine.refill_ms(QUEUE) == node.now_ms + 334
+    node.advance(334)
+    assert len(node.lease(session, 100).executions) == 1
+
+
 def test_a_rate_counts_attempts_and_not_what_it_did_not_lease(node: Node) -> None:
     put(node, OF_QUEUE, QUEUE, rate_per_s=1, burst=4)
     jobs = node.create(4)
