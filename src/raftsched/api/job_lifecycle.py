@@ -8,6 +8,7 @@ from raftsched.api.core_gate import CoreGate
 from raftsched.api.grpc_types import Context
 from raftsched.api.job_update import update_command
 from raftsched.api.messages import job_message, timestamp
+from raftsched.api.recurrence import calendars_for
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.api.validate import check_id, check_payload, check_request_id, check_text
 from raftsched.internal.v1 import command_pb2
@@ -17,7 +18,13 @@ from raftsched.state.queries import JobRecord, get_job
 from raftsched.state.results import Triggered
 from raftsched.v1 import job_pb2, job_pb2_grpc
 
-Mutation = job_pb2.PauseJobRequest | job_pb2.ResumeJobRequest | job_pb2.TriggerJobRequest | job_pb2.RescheduleJobRequest
+Mutation = (
+    job_pb2.PauseJobRequest
+    | job_pb2.ResumeJobRequest
+    | job_pb2.TriggerJobRequest
+    | job_pb2.RescheduleJobRequest
+    | job_pb2.DeleteJobRequest
+)
 # Updates without an etag are made of the job as it is; so often it may change meanwhile.
 UPDATE_ROUNDS = 5
 
@@ -55,7 +62,8 @@ class JobLifecycle(job_pb2_grpc.JobServiceServicer):
             await self._gate.wait_readable(job_pb2.ReadOptions(linearizable=True), context)
             with self._core.store.read() as view:
                 stored = job_message(found(get_job(view, request.job.id), job_id=str(request.job.id)))
-            update = update_command(stored, request, self._wall_ms())
+            with calendars_for((stored, request.job), self._core.store) as find:
+                update = update_command(stored, request, self._wall_ms(), find)
             if update is None:
                 # Also when it is a repetition that has become this since.
                 return job_pb2.UpdateJobResponse(job=stored, index=self._gate.answered_index)
@@ -104,6 +112,11 @@ class JobLifecycle(job_pb2_grpc.JobServiceServicer):
             skipped=triggered.skipped,
             index=self._gate.answered_index,
         )
+
+    async def DeleteJob(self, request: job_pb2.DeleteJobRequest, context: Context) -> job_pb2.DeleteJobResponse:
+        _check(request)
+        await self._gate.submit(command_pb2.Command(delete_job=command_pb2.DeleteJob(job=request.id)), context)
+        return job_pb2.DeleteJobResponse(index=self._gate.answered_index)
 
     async def _read_back(self, job_id: int, context: Context) -> job_pb2.Job:
         """The job after a mutation of it, for the answer."""

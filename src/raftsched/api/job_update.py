@@ -3,8 +3,10 @@
 from google.protobuf.message import Message
 
 from raftsched.api.convert import create_jobs_command
+from raftsched.api.recurrence import no_calendar, resolve_hashed
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import InvalidField
+from raftsched.state.calendars import FindCalendar
 from raftsched.v1 import job_pb2
 
 _SCHEDULES = ("run_at", "cron", "interval")
@@ -35,7 +37,9 @@ _OF_SERIES = (
 _UNUSED_KEY = "update"
 
 
-def update_command(stored: job_pb2.Job, request: job_pb2.UpdateJobRequest, now_ms: int) -> command_pb2.UpdateJob | None:
+def update_command(
+    stored: job_pb2.Job, request: job_pb2.UpdateJobRequest, now_ms: int, find_calendar: FindCalendar = no_calendar
+) -> command_pb2.UpdateJob | None:
     """The command that makes of `stored` what the request wants; None when it is that already.
 
     Raises InvalidField and NotImplementedField, fields beginning with "job." or "update_mask".
@@ -44,6 +48,11 @@ def update_command(stored: job_pb2.Job, request: job_pb2.UpdateJobRequest, now_m
     wanted = _settings_of(stored)
     for name in names:
         _copy(request.job, wanted, name)
+    try:
+        resolve_hashed(wanted)
+    except InvalidField as error:
+        error.field = f"job.{error.field}"
+        raise
     changes_schedule = any(name in _SCHEDULES for name in names) and not _is_same_interval(stored, wanted)
     if changes_schedule and wanted.WhichOneof("schedule") == "run_at":
         for name in _OF_SERIES:
@@ -58,7 +67,8 @@ def update_command(stored: job_pb2.Job, request: job_pb2.UpdateJobRequest, now_m
         wanted.ClearField("name")
     if not changes_payload:
         wanted.ClearField("payload")
-    settings = create_jobs_command([wanted], _UNUSED_KEY, now_ms, batch=False).create_jobs
+    command = create_jobs_command([wanted], _UNUSED_KEY, now_ms, batch=False, find_calendar=find_calendar)
+    settings = command.create_jobs
     for unused in ("key", "key_namespace", "fingerprint"):
         settings.ClearField(unused)
     if not changes_schedule:

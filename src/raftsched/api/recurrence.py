@@ -50,6 +50,19 @@ def cron_key(job: job_pb2.Job, namespace: str) -> CronKey:
     return cron.SerializeToString(deterministic=True), seed, namespace if cron.calendars else ""
 
 
+def resolve_hashed(job: job_pb2.Job) -> None:
+    """Replaces each H of the job's cron schedule by its number, while the job has its name. Raises InvalidField."""
+    if job.WhichOneof("schedule") != "cron":
+        return
+    try:
+        job.cron.expression = _resolved(job.cron.expression, _seed(job), "expression")
+        job.cron.more_expressions[:] = _all_resolved(job.cron.more_expressions, _seed(job), "more_expressions")
+        job.cron.exclude[:] = _all_resolved(job.cron.exclude, _seed(job), "exclude")
+    except InvalidField as error:
+        error.field = f"cron.{error.field}"
+        raise
+
+
 def schedule_of_cron(job: job_pb2.Job, namespace: str, now_ms: int) -> command_pb2.Schedule:
     """What is stored of a job's cron schedule; an interval for `@every`. Raises InvalidField, field "cron.…"."""
     try:

@@ -9,6 +9,7 @@ from raftsched.api.grpc_types import Context
 from raftsched.api.job_service import COMMAND_MAX_BYTES, THREAD_FROM_JOBS
 from raftsched.api.messages import node_message
 from raftsched.api.paging import Listing, decode_token, encode_token, page_size
+from raftsched.api.recurrence import calendars_for, uses_calendars
 from raftsched.api.unknown_fields import refuse_unknown_fields
 from raftsched.api.validate import check_id
 from raftsched.api.workflows import create_workflow_command
@@ -17,7 +18,7 @@ from raftsched.model.errors import IdempotencyConflict, InvalidField, RaftschedE
 from raftsched.state.queries_workflows import list_nodes, workflow_size
 from raftsched.state.results import JobsCreated, KeyConflict
 from raftsched.store import keys
-from raftsched.v1 import workflow_pb2, workflow_pb2_grpc
+from raftsched.v1 import job_pb2, workflow_pb2, workflow_pb2_grpc
 
 
 class WorkflowService(workflow_pb2_grpc.WorkflowServiceServicer):
@@ -36,8 +37,12 @@ class WorkflowService(workflow_pb2_grpc.WorkflowServiceServicer):
 
         def convert() -> command_pb2.Command:
             refuse_unknown_fields(request)
-            return create_workflow_command(request.nodes, request_id, self._wall_ms())
+            with calendars_for(jobs, self._core.store) as find:
+                return create_workflow_command(request.nodes, request_id, self._wall_ms(), find)
 
+        jobs = [node.job for node in request.nodes]
+        if uses_calendars(jobs):
+            await self._gate.wait_readable(job_pb2.ReadOptions(linearizable=True), context)
         command = await asyncio.to_thread(convert) if len(request.nodes) >= THREAD_FROM_JOBS else convert()
         if command.ByteSize() > COMMAND_MAX_BYTES:
             raise InvalidField(

@@ -6,17 +6,19 @@ from raftsched.api import validate
 from raftsched.api.convert import CommandBuilder
 from raftsched.api.dependencies import WaitsFor, check_count, checked_rule
 from raftsched.api.job_settings import DEFAULT_NAMESPACE
+from raftsched.api.recurrence import no_calendar
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.dag import indexed, ordered
 from raftsched.model.errors import InvalidField, RaftschedError
+from raftsched.state.calendars import FindCalendar
 from raftsched.v1 import job_pb2, workflow_pb2
 
 _RECURRING = ("cron", "interval")
 
 
 def create_workflow_command(
-    nodes: Sequence[workflow_pb2.WorkflowNode], request_id: str, now_ms: int
+    nodes: Sequence[workflow_pb2.WorkflowNode], request_id: str, now_ms: int, find_calendar: FindCalendar = no_calendar
 ) -> command_pb2.Command:
     """The command that registers a job for each node, all or none, under the idempotency key `request_id`.
 
@@ -35,7 +37,7 @@ def create_workflow_command(
     names = _names(nodes)
     upstreams = _upstreams(nodes, names)
     _check_roots(nodes)
-    builder = CommandBuilder(now_ms)
+    builder = CommandBuilder(now_ms, find_calendar)
     for number, node in enumerate(nodes):
         waits_for = None
         if upstreams[number]:

@@ -38,6 +38,7 @@ REQUESTS: dict[str, type[Message]] = {
     "/raftsched.v1.ExecutionService/CancelExecution": execution_pb2.CancelExecutionRequest,
     "/raftsched.v1.ExecutionService/ListExecutions": execution_pb2.ListExecutionsRequest,
     "/raftsched.v1.ExecutionService/ListSkippedOccurrences": execution_pb2.ListSkippedOccurrencesRequest,
+    "/raftsched.v1.ExecutionService/ListOccurrences": execution_pb2.ListOccurrencesRequest,
     "/raftsched.v1.ExecutionService/ListDeadLetters": execution_pb2.ListDeadLettersRequest,
     "/raftsched.v1.ExecutionService/ReplayDeadLetters": execution_pb2.ReplayDeadLettersRequest,
     "/raftsched.v1.ExecutionService/GetResult": execution_pb2.GetResultRequest,
