@@ -28,7 +28,7 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     job = rows.JobRow.unpack(row)
     if job.state == rows.JOB_CANCELLED:
         return JobCancelled(command.job)
-    under_way, has_older = _under_way(context, row[rows.JOB_LAST_EXECUTION])
+    under_way, has_older = executions_under_way(context, row[rows.JOB_LAST_EXECUTION])
     if job.state in (rows.JOB_FIRED, rows.JOB_COMPLETED) and not under_way:
         raise JobFinished(job=str(command.job))
     for execution, found in under_way:
@@ -53,14 +53,17 @@ def apply_cancel_job(context: Context, command: command_pb2.CancelJob) -> JobCan
     return JobCancelled(command.job)
 
 
-def _under_way(context: Context, newest: bytes) -> tuple[list[Execution], bool]:
+def executions_under_way(context: Context, newest: bytes) -> tuple[list[Execution], bool]:
     """The executions of a job that are not finished, newest first; whether there are older ones not looked at."""
-    found = []
+    found: list[Execution] = []
     execution = newest
     for _ in range(MAX_EXECUTIONS):
         if execution == keys.NO_EXECUTION:
             break
-        row = context.writer.get_all(context.tables.executions, [execution])[0]
+        row = context.writer.get(context.tables.executions, execution)
+        if row is None:
+            # What came before is over and not kept any more.
+            return found, False
         if row[rows.EXECUTION_STATUS] not in IS_TERMINAL:
             found.append((execution, row))
         execution = row[8:16]

@@ -106,6 +106,9 @@ class Catalog:
         self._writer = writer
         self._tables = writer.tables
         self._state = state
+        # What profiles ask for: the least age, 0 for none; whether any asks for a number of executions.
+        value = writer.get(writer.tables.meta, keys.META_RETENTION)
+        self.least_age_ms, self.counts_executions = rows.RETENTION.unpack(value) if value is not None else (0, 0)
         # By the 4-byte keys that rows hold.
         self._profiles: dict[bytes, Profile] = {}
         self._schedules: dict[bytes, Schedule] = {}
@@ -183,9 +186,18 @@ class Catalog:
         self._state.profiles += 1
         key = keys.pack_small_id(self._state.profiles)
         self._writer.put(self._tables.profile_ids, content, key)
+        if message.retention_age_ms or message.retention_executions:
+            self._note_retention(message)
         names = (namespace, queue, tenant, handler, concurrency_key)
         self._writer.put(self._tables.profiles, key, rows.PROFILE.pack(*names) + serialized)
         return self.profile(key)
+
+    def _note_retention(self, message: command_pb2.Profile) -> None:
+        if message.retention_age_ms:
+            self.least_age_ms = min(self.least_age_ms or message.retention_age_ms, message.retention_age_ms)
+        self.counts_executions |= message.retention_executions > 0
+        row = rows.RETENTION.pack(self.least_age_ms, self.counts_executions)
+        self._writer.put(self._tables.meta, keys.META_RETENTION, row)
 
     def intern_schedule(self, serialized: bytes) -> tuple[Schedule, bool]:
         """The schedule, and whether it is new. `serialized` is valid."""

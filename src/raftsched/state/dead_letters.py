@@ -38,8 +38,11 @@ def _check(place: int, number: bytes, found: dict[bytes, bytes], jobs: dict[byte
         raise ExecutionNotFound(field=field, execution=execution)
     if row[rows.EXECUTION_STATUS] != ExecutionState.DEAD_LETTER:
         raise NotDeadLetter(field=field, execution=execution)
-    replayed = rows.ExecutionRow.unpack(row).replayed_as
-    if not replayed and jobs[row[rows.EXECUTION_JOB]][rows.JOB_STATE] == rows.JOB_CANCELLED:
+    if rows.ExecutionRow.unpack(row).replayed_as:
+        return
+    job = jobs.get(row[rows.EXECUTION_JOB])
+    # One that is gone was cancelled, and nothing of it but dead letters was kept.
+    if job is None or job[rows.JOB_STATE] == rows.JOB_CANCELLED:
         raise IllegalTransition("the job of this execution is cancelled", field=field, execution=execution)
 
 

@@ -16,8 +16,9 @@ from google.protobuf.message import DecodeError
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError, StoreCorrupt
+from raftsched.model.retention import RetentionSettings
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import deadlines, dedup, due, endings, graph, overlap
+from raftsched.state import deadlines, dedup, due, endings, graph, overlap, retention
 from raftsched.state.calendars import apply_delete_calendar, apply_put_calendar
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.cancel_execution import apply_cancel_execution
@@ -25,6 +26,7 @@ from raftsched.state.catalog import decode_profile
 from raftsched.state.context import Context
 from raftsched.state.create import apply_create_jobs
 from raftsched.state.dead_letters import apply_replay_dead_letters
+from raftsched.state.delete import apply_delete_job
 from raftsched.state.fire import apply_fire
 from raftsched.state.leadership import apply_assign_shards, apply_leader_started, apply_membership
 from raftsched.state.lease import apply_lease
@@ -50,6 +52,7 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "trigger_job": apply_trigger_job,
     "update_job": apply_update_job,
     "reschedule_job": apply_reschedule_job,
+    "delete_job": apply_delete_job,
     "pause_job": apply_pause_job,
     "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,
@@ -70,6 +73,7 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "started": apply_started,
     "ack": apply_ack,
     "fail": apply_fail,
+    "reclaim": retention.apply_reclaim,
     "claim_key": dedup.apply_claim_key,
     "complete_key": dedup.apply_complete_key,
     "put_limit": apply_put_limit,
@@ -277,6 +281,10 @@ class Machine:
     def find_calendar(self, namespace: str, name: str) -> bytes | None:
         """The row of a calendar."""
         return self._context.writer.get(self._context.tables.calendars, keys.calendar(namespace, name))
+
+    def reclaim_is_due(self, settings: RetentionSettings, now_ms: int) -> bool:
+        """Whether Reclaim has something to do, as far as a quick look tells."""
+        return retention.is_due(self._context, settings, now_ms)
 
     def profile(self, profile_id: int) -> command_pb2.Profile:
         """An interned profile. Any thread. Raises ImpossibleState when there is none."""

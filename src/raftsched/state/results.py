@@ -128,6 +128,14 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
+class Reclaimed:
+    """Rows removed, beside what goes with them; whether that was the end of a pass over everything."""
+
+    removed: int
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
 class KeyClaimed:
     """Whether the key is the caller's; else whether it is completed, with the result. `token` is the owner's."""
 
@@ -180,6 +188,7 @@ Result = (
     | Leased
     | Renewed
     | KeyClaimed
+    | Reclaimed
     | Settled
     | VerificationStarted
     | LimitStored

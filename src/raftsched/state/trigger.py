@@ -3,7 +3,7 @@
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import IdempotencyConflict, InvalidField, JobStateForbids, OverlapRefused
 from raftsched.model.limits import PAYLOAD_MAX_BYTES, REQUEST_ID_MAX_LENGTH
-from raftsched.state import jobs, overlap
+from raftsched.state import idempotency, jobs, overlap
 from raftsched.state.context import Context
 from raftsched.state.results import Triggered
 from raftsched.store import keys, rows
@@ -52,7 +52,7 @@ def apply_trigger_job(context: Context, command: command_pb2.TriggerJob) -> Trig
     execution = keys.unpack_id(started.execution) if started.execution is not None else 0
     if command.key:
         row = rows.TRIGGERED.pack(fingerprint, execution, scheduled_for_ms, started.skipped)
-        context.writer.put(context.tables.idempotency, remembered, row)
+        idempotency.put(context, remembered, row)
     return Triggered(execution, scheduled_for_ms, skipped=started.skipped)
 
 

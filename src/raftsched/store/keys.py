@@ -189,7 +189,9 @@ def skipped(job: int, scheduled_for_ms: int) -> bytes:
 # -> empty.
 SESSION_EXPIRY = 1
 RUN_TIMEOUT = 2
+# DELETION: (when the job was deleted, job, 0) -> the newest of its executions that are left u64
 START_DEADLINE = 3
+DELETION = 4
 
 
 def deadline(kind: int, time_ms: int, a: int, b: int = 0) -> bytes:
@@ -269,6 +271,7 @@ EXTRA_PAUSE = 3
 EXTRA_PACED = 4
 EXTRA_WORKFLOW = 6
 EXTRA_FAILURES_IN_A_ROW = 5
+EXTRA_RETENTION = 7
 EXTRA_TICK_NUMBER = 8
 EXTRA_BESIDE = 9
 EXTRA_LAST_TRIGGER = 10
@@ -307,6 +310,15 @@ def digest_key(parts: Iterable[bytes]) -> bytes:
 def job_name(namespace: str, name: str) -> bytes:
     """names: -> job u64, the newest that took the name."""
     return digest_key((namespace.encode(), name.encode()))
+
+
+# idempotency: also (when it was put there u64, one of the keys below) -> empty.
+IDEMPOTENCY_TIME_BYTES = 40
+
+
+def idempotency_time(time_ms: int, key: bytes) -> bytes:
+    """`key` b"" sorts before every key that was put there then."""
+    return _ID.pack(time_ms) + key
 
 
 def idempotency(namespace: str, key: str) -> bytes:
@@ -367,6 +379,10 @@ META_TRACKED = b"tracked"
 # With the id of a schedule and a job's: the job is paused or catches up, and may need ticks that are long over.
 META_KEEP_TICKS = b"keep_ticks"
 META_STAMPING = b"stamping"
+# Where the removal of what need not be kept goes on; absent between two passes.
+META_RECLAIM = b"reclaim"
+# The least age, and whether there is a number of executions, that a profile asks for.
+META_RETENTION = b"retention"
 # Where the search for jobs goes on that wait for a tick which their schedule has no more.
 META_RESTAMPING = b"restamping"
 # With a schedule's id: its ticks later than this (u64) have changed.
