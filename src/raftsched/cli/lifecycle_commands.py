@@ -50,6 +50,28 @@ def resume(connection: Connection, job_id: int | None, name: str | None, namespa
     _tell(connection, resumed, "goes on")
 
 
+@click.command("delete", epilog=EXIT_CODES_HELP)
+@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.option("--name", type=GIVEN, help="Instead of an id.")
+@click.option("--namespace", default="", help="Of the name.  [default: default]")
+@connects
+def delete(connection: Connection, job_id: int | None, name: str | None, namespace: str) -> None:
+    """Remove a job with its history, dead letters included. Refused while an execution of it is leased or running.
+
+    \b
+    Examples:
+      raftsched job delete 42
+      raftsched job delete --name nightly
+    """
+    with connection.client() as client:
+        number = _id(client, job_id, name, namespace)
+        client.delete(number)
+    if connection.as_json:
+        print_json({"id": number, "deleted": True})
+    else:
+        click.echo(f"job {number} is deleted")
+
+
 @click.command("reschedule", epilog=EXIT_CODES_HELP)
 @click.argument("job_id", type=click.IntRange(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")

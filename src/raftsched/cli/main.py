@@ -15,7 +15,7 @@ from raftsched.cli.dev_command import dev
 from raftsched.cli.execution_commands import execution
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import job
-from raftsched.cli.lifecycle_commands import pause, reschedule, resume, trigger
+from raftsched.cli.lifecycle_commands import delete, pause, reschedule, resume, trigger
 from raftsched.cli.limit_commands import limit
 from raftsched.cli.membership_commands import add, remove, transfer
 from raftsched.cli.node_command import node
@@ -25,6 +25,7 @@ from raftsched.cli.schedule_commands import schedule
 from raftsched.cli.update_command import update
 from raftsched.cli.verify_command import verify
 from raftsched.cli.worker_command import worker
+from raftsched.cli.workflow_commands import workflow
 from raftsched.node.config import TlsFiles
 from raftsched.version import VERSION
 
@@ -70,6 +71,7 @@ for command in (
     demo,
     worker,
     job,
+    workflow,
     execution,
     schedule,
     dead_letter,
@@ -80,7 +82,7 @@ for command in (
     restore,
 ):
     main.add_command(command)
-for command in (pause, resume, reschedule, trigger, update, occurrences):
+for command in (delete, pause, resume, reschedule, trigger, update, occurrences):
     job.add_command(command)
 for command in (add, remove, transfer, verify, backup):
     cluster.add_command(command)

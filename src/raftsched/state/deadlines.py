@@ -2,7 +2,7 @@
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.retry import RUN_TIMEOUT_CLASS
-from raftsched.state import failures, leases, restamp, schedules, sessions, start_deadline
+from raftsched.state import delete, failures, leases, restamp, schedules, sessions, start_deadline
 from raftsched.state.context import Context
 from raftsched.state.results import Done, LeaseEnded
 from raftsched.store import keys, rows
@@ -10,6 +10,8 @@ from raftsched.v1 import worker_pb2
 
 # Deadlines one command may end: more would hold up everything else that waits for its turn.
 MAX_DEADLINES = 10_000
+# Deleted jobs whose history one command goes on removing; each costs as much as hundreds of deadlines.
+DELETIONS_AT_ONCE = 2
 
 
 def next_deadline_ms(context: Context) -> int | None:
@@ -21,9 +23,10 @@ def next_deadline_ms(context: Context) -> int | None:
     timeout_ms = _first_ms(context, keys.RUN_TIMEOUT)
     if timeout_ms is not None:
         times.append(timeout_ms)
-    start_ms = _first_ms(context, keys.START_DEADLINE)
-    if start_ms is not None:
-        times.append(start_ms)
+    for kind in (keys.START_DEADLINE, keys.DELETION):
+        start_ms = _first_ms(context, kind)
+        if start_ms is not None:
+            times.append(start_ms)
     if schedules.has_stampable(context) or restamp.is_under_way(context) or not context.graph.is_empty:
         times.append(context.now_ms)
     return min(times, default=None)
@@ -40,6 +43,8 @@ def apply_tick(context: Context, command: command_pb2.Tick) -> Done:
         _end_run(context, key)
     for key in _over(context, keys.START_DEADLINE, limit):
         start_deadline.end_one(context, key)
+    for key in _over(context, keys.DELETION, min(limit, DELETIONS_AT_ONCE)):
+        delete.remove_some(context, key)
     schedules.stamp_some(context, min(command.limit, MAX_DEADLINES))
     restamp.restamp_some(context, min(command.limit, MAX_DEADLINES))
     return Done()
