@@ -1,5 +1,6 @@
 """`raftsched execution`: shows one execution with its attempts."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -8,6 +9,12 @@ from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_facts, print_json, print_table, shortened
 from raftsched.client import Attempt, AttemptOutcome, Execution, ExecutionState
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    execution_id: int
+    result: bytes
 
 
 @click.group("execution", epilog=EXIT_CODES_HELP)
@@ -39,6 +46,25 @@ def get(connection: Connection, execution_id: int) -> None:
             empty="",
             title="\nattempts",
         )
+
+
+@execution.command("result", epilog=EXIT_CODES_HELP)
+@click.argument("execution_id", type=click.IntRange(1))
+@connects
+def result(connection: Connection, execution_id: int) -> None:
+    """Print what the handler of an execution returned, as it is. Refused while the execution has not succeeded.
+
+    \b
+    Examples:
+      raftsched execution result 1201
+      raftsched execution result 1201 --json
+    """
+    with connection.client() as client:
+        returned = client.get_result(execution_id, linearizable=True)
+    if connection.as_json:
+        print_json(_Result(execution_id, returned))
+    else:
+        click.echo(returned, nl=False)
 
 
 @execution.command("cancel", epilog=EXIT_CODES_HELP)

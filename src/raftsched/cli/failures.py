@@ -42,6 +42,8 @@ _EXIT_CODES: tuple[tuple[type[errors.RaftschedError], int], ...] = (
     (errors.OverlapRefused, CONFLICT),
     (errors.BackfillNotFound, NOT_FOUND),
     (errors.NotDeadLetter, CONFLICT),
+    (errors.NoResult, CONFLICT),
+    (errors.WorkflowNotFound, NOT_FOUND),
     (errors.Unavailable, UNAVAILABLE),
 )
 _EXIT_CODES_BY_REASON = {
@@ -67,6 +69,10 @@ _ADVICE = {
     "ETAG_MISMATCH": "see what has changed with: raftsched job get JOB, then repeat it with the new --etag",
     "OVERLAP_REFUSED": "wait until the run under way has ended (raftsched job history JOB), or use --ignore-overlap",
     "BACKFILL_NOT_FOUND": "see the ids with: raftsched backfill list JOB",
+    "DEPENDENCY_CYCLE": "take one of these dependencies out",
+    "UNKNOWN_NODE": "name a node of the workflow in depends_on",
+    "NO_RESULT": "see how it stands with: raftsched execution get EXECUTION",
+    "WORKFLOW_NOT_FOUND": "see the ids with: raftsched job get JOB",
     "NOT_DEAD_LETTER": "see what can be replayed with: raftsched dead-letter list",
     "OVERLOADED": "try again in a moment, with fewer requests at once",
     "NO_QUORUM": "a majority of the nodes must run and reach each other: raftsched cluster status",

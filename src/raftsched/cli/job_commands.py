@@ -16,6 +16,7 @@ from raftsched.cli.values import DURATION, GIVEN, PAIR, ZONE, parse_moment_ms, w
 from raftsched.client import (
     Backoff,
     CatchUpPolicy,
+    DependencyRule,
     Execution,
     Job,
     JobSpec,
@@ -36,6 +37,7 @@ _NOW = datetime(1970, 1, 1, tzinfo=UTC)
 # Policies that the cluster carries out.
 _OVERLAPS = ("skip", "allow", "queue", "replace")
 _CATCH_UPS = ("latest", "all", "none")
+_RULES = ("all_success", "all_done", "any_success", "none_failed")
 _BACKOFFS = ("exponential", "fixed", "linear")
 
 
@@ -52,6 +54,14 @@ def job() -> None:
 @click.option(
     "--start", metavar="TIME", help="First occurrence of --every, written like --run-at.  [one interval from now]"
 )
+@click.option(
+    "--depends-on",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="JOB",
+    help="When the job with this id has ended; repeat for several.",
+)
+@click.option("--rule", type=click.Choice(_RULES), help="What their ends must be.  [default: all_success]")
 @click.option("--tz", type=ZONE, metavar="ZONE", help="Time zone of --cron, and of times without offset.  [cron: UTC]")
 @click.option("--payload", metavar="TEXT", help="Handed to the handler as it is.")
 @click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
@@ -117,7 +127,8 @@ def create(
     request_id: str | None,
     **options: Any,
 ) -> None:
-    """Register a job that runs HANDLER, once (--run-at), on a --cron, or at an interval (--every).
+    """Register a job that runs HANDLER, once (--run-at), on a --cron, at an interval (--every), or after others
+    (--depends-on).
 
     Without any of these it runs once, now. The payload comes from --payload, --payload-file, or standard input
     (--payload-file -).
@@ -298,6 +309,8 @@ def schedule_text(job: Job) -> str:
         return f"{job.cron} ({job.time_zone or 'UTC'})"
     if job.every is not None:
         return f"every {job.every}"
+    if job.depends_on:
+        return f"after {len(job.depends_on)} job{'s' if len(job.depends_on) > 1 else ''}"
     return "once"
 
 
@@ -330,6 +343,9 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("schedule", schedule_text(job)),
         ("run at", job.run_at),
         ("start", job.start),
+        ("depends on", job.depends_on),
+        ("rule", job.rule if job.depends_on else None),
+        ("workflow", job.workflow_id),
         ("next run", job.next_run_time),
         ("queue", job.queue),
         ("priority", job.priority),
@@ -345,9 +361,9 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("backoff", job.retry.backoff),
         ("max elapsed", job.retry.max_elapsed),
         ("not retried", ", ".join(job.retry.non_retryable_errors) or None),
-        ("overlap", job.overlap if job.run_at is None else None),
+        ("overlap", job.overlap if job.cron or job.every else None),
         ("overlap limit", job.overlap_limit or None),
-        ("catch-up", job.catch_up if job.run_at is None else None),
+        ("catch-up", job.catch_up if job.cron or job.every else None),
         ("catch-up window", job.catch_up_window),
         ("catch-up limit", job.catch_up_limit or None),
         ("catch-up interval", job.catch_up_interval),
@@ -370,7 +386,7 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
 def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
     """What the options of `job create` describe. Raises UsageError and BadParameter."""
     tz: ZoneInfo | None = options["tz"]
-    given = [name for name in ("run_at", "cron", "every") if options[name] is not None]
+    given = [name for name in ("run_at", "cron", "every", "depends_on") if options.get(name) not in (None, ())]
     if len(given) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"{flags} exclude each other: a job has one schedule")
@@ -386,6 +402,8 @@ def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         time_zone=tz.key if tz and options["cron"] is not None else "",
         every=_delta(options["every"]),
         start=moment(options["start"], tz, "--start") if options["start"] is not None else None,
+        depends_on=options.get("depends_on", ()),
+        rule=DependencyRule((options.get("rule") or "unspecified").upper()),
         payload=payload,
         content_type=options["content_type"],
         namespace=options["namespace"],

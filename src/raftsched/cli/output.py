@@ -33,6 +33,7 @@ _STATE_STYLES = {
     "NO_QUORUM": "red",
     "DIVERGED": "red",
     "DEAD_LETTER": "red",
+    "UPSTREAM_FAILED": "red",
     "CANCELLED": "dim",
 }
 

@@ -14,7 +14,7 @@ from raftsched.cli.values import GIVEN
 from raftsched.client import JobSpec
 
 # What `job create` takes and cannot be changed, or means something else here.
-_NOT_SHARED = ("handler", "namespace", "request_id", "nodes", "timeout_ms", "as_json")
+_NOT_SHARED = ("handler", "namespace", "request_id", "nodes", "timeout_ms", "as_json", "depends_on", "rule")
 _FIELD_OF_OPTION = {"payload_file": "payload", "tz": "time_zone"}
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(JobSpec))
 
