@@ -68,6 +68,19 @@ class Lanes:
         """The lanes of a share that are not empty, parked ones too."""
         return self._siblings.get(share, 0)
 
+    def sole(self, queue: bytes) -> bytes | None:
+        """The lane of a queue that has no other, parked or not, under its only tenant; b"" when nothing is open; None
+        when there is more to choose from."""
+        prefix = queue
+        for _ in _PARTS:
+            parts = self._parts.get(prefix)
+            if parts is None:
+                return b""
+            if len(parts) > 1:
+                return None
+            prefix += parts[0]
+        return prefix if self._siblings[prefix[: keys.SHARE_BYTES]] == 1 else None
+
     def open_count(self, queue: bytes) -> int:
         """Executions of a queue that no limit is known to hold back."""
         return 0 if queue in self._parked else self._open.get(queue, 0)
@@ -88,12 +101,13 @@ class Lanes:
             for queue in (prefix[: keys.QUEUE_BYTES], b""):
                 heappush(self._refill_heaps.setdefault(queue, []), (until_ms, slot))
 
-    def unpark(self, slot: int) -> bool:
-        """The limit at `slot` may let something through again. Whether anything was parked."""
-        prefixes = self._parked_by.pop(slot, None)
-        if prefixes is None:
-            return False
-        for prefix in prefixes:
+    @property
+    def has_parked(self) -> bool:
+        return bool(self._parked)
+
+    def unpark(self, slot: int) -> None:
+        """The limit at `slot` may let something through again."""
+        for prefix in self._parked_by.pop(slot, ()):
             del self._parked[prefix]
             if len(prefix) == keys.LANE_BYTES:
                 if prefix not in self._counts:
@@ -105,7 +119,6 @@ class Lanes:
                 self._add_open(prefix[: keys.QUEUE_BYTES], self._open.get(prefix, 0))
             self._bring_in(prefix)
         self._refills.pop(slot, None)
-        return True
 
     def unpark_refilled(self, now_ms: int) -> None:
         """Brings back what waited for a time that has come."""

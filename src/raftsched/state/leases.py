@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from raftsched.model.errors import ImpossibleState
 from raftsched.state.context import Context
-from raftsched.state.limits import slots_of
 from raftsched.store import keys, rows
 
 
@@ -59,9 +58,7 @@ def remove(context: Context, key: bytes, executions: bytes, found: Iterable[byte
     gone = _gone(context, block, executions, found) if left else block.profiles
     for number, count in gone:
         profile = context.catalog.profile(keys.pack_small_id(number))
-        context.limits.ended(profile, count)
-        for slot in slots_of(profile):
-            context.ready.limit_eased(slot)
+        context.ready.limits_eased(context.limits.ended(profile, count))
     if left:
         counts = Counter(dict(block.profiles))
         counts.subtract(dict(gone))

@@ -128,15 +128,17 @@ class Limits:
                     level = level_at(row, now_ms) - count * EXECUTION
                     self.put(slot, key, replace(row, level=level, at_ms=now_ms))
 
-    def ended(self, profile: Profile, count: int) -> None:
-        """So many executions of the profile are not leased any more."""
-        self._count(profile, -count)
+    def ended(self, profile: Profile, count: int) -> tuple[int, ...]:
+        """So many executions of the profile are not leased any more; the slots of what may let more through now."""
+        return self._count(profile, -count)
 
-    def _count(self, profile: Profile, count: int) -> None:
+    def _count(self, profile: Profile, count: int) -> tuple[int, ...]:
         leased = self._leased
-        for slot in slots_of(profile):
+        slots = slots_of(profile)
+        for slot in slots:
             number = leased.get(slot, 0) + count
             if number:
                 leased[slot] = number
             else:
                 del leased[slot]
+        return slots

@@ -45,7 +45,7 @@ def apply_put_limit(context: Context, command: command_pb2.PutLimit) -> LimitSto
     level = level_at(old, context.now_ms) if old is not None and old.rate else row.burst * EXECUTION
     row = replace(row, level=min(level, row.burst * EXECUTION))
     context.limits.put(slot, key, row)
-    context.ready.limit_eased(slot)
+    context.ready.limits_eased((slot,))
     return LimitStored(row, context.limits.leased(slot))
 
 
@@ -57,7 +57,7 @@ def apply_delete_limit(context: Context, command: command_pb2.DeleteLimit) -> Do
         _, slot_of = _SCOPES[command.scope]
         slot = slot_of(rows.LimitRow.unpack(value).id)
         context.limits.delete(slot)
-        context.ready.limit_eased(slot)
+        context.ready.limits_eased((slot,))
     return Done()
 
 

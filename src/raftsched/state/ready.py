@@ -11,7 +11,7 @@ from raftsched.model.errors import ImpossibleState
 from raftsched.state.catalog import Catalog
 from raftsched.state.lanes import Lanes
 from raftsched.state.limits import Limits
-from raftsched.state.turns import Run, Selection, Selector
+from raftsched.state.turns import Run, Selection, Selector, take_in_order
 from raftsched.store import keys
 from raftsched.store.writer import Writer
 
@@ -67,8 +67,13 @@ class ReadyLanes:
                 return None
             return keys.unpack_id(key[keys.RUN_FIRST]), keys.unpack_small_id(value)
 
+        prefixes = [keys.pack_small_id(queue) for queue in queues]
+        if not len(limits):
+            lanes = [self._lanes.sole(queue) for queue in prefixes]
+            if all(lane is not None and not keys.lane_limited(lane)[1] for lane in lanes if lane != b""):
+                return take_in_order([lane for lane in lanes if lane], limit, next_run)
         selector = Selector(self._lanes, limits, now_ms, next_run, self._turn)
-        return selector.select([keys.pack_small_id(queue) for queue in queues], limit)
+        return selector.select(prefixes, limit)
 
     def take(self, selection: Selection) -> None:
         """Removes what was selected."""
@@ -107,9 +112,11 @@ class ReadyLanes:
                 self._writer.put(self._table, lane + keys.pack_id(part), keys.pack_small_id(size))
         self._add_count(lane, -1)
 
-    def limit_eased(self, slot: int) -> None:
-        """The limit at `slot` may let something through that it held back."""
-        self._lanes.unpark(slot)
+    def limits_eased(self, slots: Iterable[int]) -> None:
+        """The limits at these slots may let something through that they held back."""
+        if self._lanes.has_parked:
+            for slot in slots:
+                self._lanes.unpark(slot)
 
     def leasable(self, queue: str) -> int:
         """Executions of a queue that are ready and that no limit is known to hold back."""

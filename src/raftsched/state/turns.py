@@ -88,6 +88,20 @@ class Selection:
         self.picks = kept
 
 
+def take_in_order(lanes: Sequence[bytes], limit: int, next_run: NextRun) -> Selection:
+    """What Selector selects, quicker, when there are no limits and no queue has more than one lane."""
+    selection = Selection()
+    for lane in lanes:
+        if not limit:
+            break
+        pick = Pick(lane)
+        limit -= pick.extend(next_run, limit)
+        selection.picks.append(pick)
+        tenant = lane[keys.LEVEL_BYTES : keys.SHARE_BYTES]
+        selection.turns[lane[: keys.LEVEL_BYTES]] = rows.LEVEL_TURN.pack(tenant, 0)
+    return selection
+
+
 class _Member(Protocol):
     @property
     def weight(self) -> int: ...

@@ -236,3 +236,20 @@ def test_a_thousand_handlers_cost_no_more_than_what_is_leased_of_them(node: Node
     for _ in range(5):
         node.lease(session, 2)
     assert reads == [2] * 5
+
+
+def test_the_short_way_for_queues_with_one_lane_leases_the_same(tmp_path: Path) -> None:
+    quick, slow = Node(tmp_path / "quick"), Node(tmp_path / "slow")
+    slow.machine._context.ready._lanes.sole = lambda queue: None  # type: ignore[method-assign]
+    for node in (quick, slow):
+        session = node.open_session("a", "b")
+        for count in (5, 3, 9):
+            node.create(count, queue="a", tenant="t")
+            node.create(count, queue="b")
+            node.fire()
+            for limit in (1, 4, 2):
+                node.lease(session, limit, "b", "a")
+    assert quick.dump() == slow.dump()
+    assert quick.machine.digest == slow.machine.digest
+    for node in (quick, slow):
+        node.machine.close()
