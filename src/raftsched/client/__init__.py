@@ -17,6 +17,8 @@ from raftsched.client.context import Context, ExecutionStopped, StopReason
 from raftsched.client.dedup import Dedup, KeyBusy
 from raftsched.client.errors import (
     BackfillNotFound,
+    CalendarInUse,
+    CalendarNotFound,
     ClientClosed,
     DeadlineExceeded,
     DependencyCycle,
@@ -51,6 +53,7 @@ from raftsched.client.errors import (
 from raftsched.client.failures import PlainFailure
 from raftsched.client.jobs import Client
 from raftsched.client.outcomes import PermanentError, RetryAfter, Snooze
+from raftsched.client.schedules import Calendar, CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.client.sync import SyncClient
 from raftsched.client.values import (
     Attempt,
@@ -92,6 +95,11 @@ __all__ = [
     "AttemptOutcome",
     "BackfillNotFound",
     "Backoff",
+    "Calendar",
+    "CalendarInUse",
+    "CalendarNotFound",
+    "CalendarRule",
+    "CalendarUse",
     "CatchUpPolicy",
     "Client",
     "ClientClosed",
@@ -110,6 +118,8 @@ __all__ = [
     "ExecutionState",
     "ExecutionStopped",
     "FieldViolation",
+    "FoldPolicy",
+    "GapPolicy",
     "IdempotencyConflict",
     "InvalidField",
     "Job",

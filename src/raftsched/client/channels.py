@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 
 from raftsched.client.errors import ClientClosed, RaftschedError, from_rpc
+from raftsched.v1.calendar_pb2_grpc import CalendarServiceStub
 from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
 from raftsched.v1.dedup_pb2_grpc import DedupServiceStub
 from raftsched.v1.execution_pb2_grpc import ExecutionServiceStub
@@ -64,13 +65,14 @@ def open_channel(
 class Stubs:
     """The unary services of one node."""
 
-    __slots__ = ("channel", "cluster", "dedup", "executions", "jobs", "limits", "workflows")
+    __slots__ = ("calendars", "channel", "cluster", "dedup", "executions", "jobs", "limits", "workflows")
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
         self.jobs: Any = JobServiceStub(channel)
         self.executions: Any = ExecutionServiceStub(channel)
         self.cluster: Any = ClusterServiceStub(channel)
+        self.calendars: Any = CalendarServiceStub(channel)
         self.workflows: Any = WorkflowServiceStub(channel)
         self.dedup: Any = DedupServiceStub(channel)
         self.limits: Any = LimitServiceStub(channel)

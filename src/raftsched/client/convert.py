@@ -3,27 +3,30 @@
 import dataclasses
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from enum import StrEnum
-from typing import Any, TypeVar
-
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from raftsched.client import values
+from raftsched.client.convert_schedules import recurrence, set_rule, set_schedule
 from raftsched.client.errors import InvalidField
+from raftsched.client.fields import (
+    EPOCH,
+    assign,
+    enum_value,
+    fill,
+    member_name,
+    optional_time,
+    set_duration,
+    span_value,
+    time_value,
+)
+from raftsched.client.schedules import CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, limit_pb2, workflow_pb2
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _JSON = "application/json"
 _TEXT = "text/plain; charset=utf-8"
 
 _SPEC_FIELDS = frozenset(field.name for field in dataclasses.fields(values.JobSpec))
-
-E = TypeVar("E", bound=StrEnum)
 
 
 def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = True) -> job_pb2.Job:
@@ -46,10 +49,10 @@ def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = 
         ("max_runs", spec.max_runs),
     ):
         if value:
-            _assign(job, field, value)
+            assign(job, field, value)
     if spec.labels:
-        _fill(lambda: job.labels.update(spec.labels), "labels")
-    _set_schedule(job, spec, is_needed=needs_schedule)
+        fill(lambda: job.labels.update(spec.labels), "labels")
+    set_schedule(job, spec, is_needed=needs_schedule)
     if spec.retry is not None:
         _set_retry(job.retry, spec.retry)
     if spec.run_timeout is not None:
@@ -63,11 +66,11 @@ def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = 
     if spec.start_deadline is not None:
         set_duration(job.start_deadline, spec.start_deadline, "start_deadline")
     if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
-        member = _member(values.OverlapPolicy, spec.overlap, "overlap")
-        _assign(job, "overlap", f"OVERLAP_POLICY_{member}")
+        member = member_name(values.OverlapPolicy, spec.overlap, "overlap")
+        assign(job, "overlap", f"OVERLAP_POLICY_{member}")
     if spec.catch_up is not values.CatchUpPolicy.UNSPECIFIED:
-        member = _member(values.CatchUpPolicy, spec.catch_up, "catch_up")
-        _assign(job, "catch_up", f"CATCH_UP_POLICY_{member}")
+        member = member_name(values.CatchUpPolicy, spec.catch_up, "catch_up")
+        assign(job, "catch_up", f"CATCH_UP_POLICY_{member}")
     return job
 
 
@@ -86,7 +89,7 @@ def job_changes(changes: Mapping[str, Any]) -> tuple[job_pb2.Job, list[str]]:
         raise InvalidField("goes with run_at, cron or every", field=min(of_schedule))
     given = {"handler": "", **changes}
     if kind is None:
-        given["run_at"] = _EPOCH
+        given["run_at"] = EPOCH
     job = job_message(values.JobSpec(**given), "")
     if kind is None:
         job.ClearField("run_at")
@@ -106,7 +109,7 @@ def request_id(given: str | None) -> str:
 
 
 def set_job_state(job_filter: job_pb2.JobFilter, state: values.JobState) -> None:
-    _assign(job_filter, "state", f"JOB_STATE_{_member(values.JobState, state, 'state')}")
+    assign(job_filter, "state", f"JOB_STATE_{member_name(values.JobState, state, 'state')}")
 
 
 def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
@@ -122,30 +125,39 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         priority=job.priority,
         tenant=job.tenant,
         labels=dict(job.labels),
-        run_at=_time(job.run_at) if schedule == "run_at" else None,
+        run_at=time_value(job.run_at) if schedule == "run_at" else None,
         cron=job.cron.expression if schedule == "cron" else None,
-        every=_timedelta(job.interval.every) if schedule == "interval" else None,
+        every=span_value(job.interval.every) if schedule == "interval" else None,
         time_zone=job.cron.time_zone or "UTC" if schedule == "cron" else "",
-        start=_optional_time(job.interval, "start") if schedule == "interval" else None,
-        jitter=_timedelta(job.jitter),
+        start=optional_time(recurrence(job), "start"),
+        end=optional_time(recurrence(job), "end"),
+        more_crons=tuple(job.cron.more_expressions),
+        exclude=tuple(job.cron.exclude),
+        gap=enum_value(GapPolicy, job_pb2.GapPolicy.Name, job.cron.gap, "GAP_POLICY_"),
+        fold=enum_value(FoldPolicy, job_pb2.FoldPolicy.Name, job.cron.fold, "FOLD_POLICY_"),
+        calendars=tuple(
+            CalendarUse(use.calendar, enum_value(CalendarRule, job_pb2.CalendarRule.Name, use.rule, "CALENDAR_RULE_"))
+            for use in job.cron.calendars
+        ),
+        jitter=span_value(job.jitter),
         retry=values.RetryPolicy(
             max_attempts=job.retry.max_attempts,
-            initial_backoff=_timedelta(job.retry.initial_backoff),
-            max_backoff=_timedelta(job.retry.max_backoff),
+            initial_backoff=span_value(job.retry.initial_backoff),
+            max_backoff=span_value(job.retry.max_backoff),
             multiplier=job.retry.multiplier,
             jitter=job.retry.jitter,
-            backoff=_enum(values.Backoff, job_pb2.Backoff.Name, job.retry.backoff, "BACKOFF_"),
-            max_elapsed=_timedelta(job.retry.max_elapsed) if job.retry.HasField("max_elapsed") else None,
+            backoff=enum_value(values.Backoff, job_pb2.Backoff.Name, job.retry.backoff, "BACKOFF_"),
+            max_elapsed=span_value(job.retry.max_elapsed) if job.retry.HasField("max_elapsed") else None,
             non_retryable_errors=tuple(job.retry.non_retryable_errors),
         ),
-        run_timeout=_timedelta(job.run_timeout) if job.HasField("run_timeout") else None,
-        overlap=_enum(values.OverlapPolicy, job_pb2.OverlapPolicy.Name, job.overlap, "OVERLAP_POLICY_"),
-        catch_up=_enum(values.CatchUpPolicy, job_pb2.CatchUpPolicy.Name, job.catch_up, "CATCH_UP_POLICY_"),
-        state=_enum(values.JobState, job_pb2.JobState.Name, job.state, "JOB_STATE_"),
-        create_time=_optional_time(job, "create_time"),
-        next_run_time=_optional_time(job, "next_run_time"),
+        run_timeout=span_value(job.run_timeout) if job.HasField("run_timeout") else None,
+        overlap=enum_value(values.OverlapPolicy, job_pb2.OverlapPolicy.Name, job.overlap, "OVERLAP_POLICY_"),
+        catch_up=enum_value(values.CatchUpPolicy, job_pb2.CatchUpPolicy.Name, job.catch_up, "CATCH_UP_POLICY_"),
+        state=enum_value(values.JobState, job_pb2.JobState.Name, job.state, "JOB_STATE_"),
+        create_time=optional_time(job, "create_time"),
+        next_run_time=optional_time(job, "next_run_time"),
         last_execution_id=job.last_execution_id or None,
-        cancel_time=_optional_time(job, "cancel_time"),
+        cancel_time=optional_time(job, "cancel_time"),
         existed=existed,
         pause_after_failures=job.pause_after_failures,
         concurrency_key=job.concurrency_key,
@@ -155,24 +167,24 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         rule=_rule(job.dependencies.rule),
         workflow_id=job.workflow_id or None,
         pause_note=job.pause_note,
-        pause_time=_optional_time(job, "pause_time"),
+        pause_time=optional_time(job, "pause_time"),
         overlap_limit=job.overlap_limit,
-        catch_up_window=_timedelta(job.catch_up_window) if job.HasField("catch_up_window") else None,
+        catch_up_window=span_value(job.catch_up_window) if job.HasField("catch_up_window") else None,
         catch_up_limit=job.catch_up_limit,
-        catch_up_interval=_timedelta(job.catch_up_interval) if job.HasField("catch_up_interval") else None,
+        catch_up_interval=span_value(job.catch_up_interval) if job.HasField("catch_up_interval") else None,
         max_runs=job.max_runs,
-        start_deadline=_timedelta(job.start_deadline) if job.HasField("start_deadline") else None,
+        start_deadline=span_value(job.start_deadline) if job.HasField("start_deadline") else None,
     )
 
 
 def node_message(node: values.Node, namespace: str) -> workflow_pb2.WorkflowNode:
     """Raises InvalidField."""
     message = workflow_pb2.WorkflowNode()
-    _assign(message, "name", node.name)
+    assign(message, "name", node.name)
     try:
         message.job.CopyFrom(job_message(node.job, namespace, needs_schedule=not node.depends_on))
-        _fill(lambda: message.depends_on.extend(node.depends_on), "depends_on")
-        _set_rule(message, node.rule)
+        fill(lambda: message.depends_on.extend(node.depends_on), "depends_on")
+        set_rule(message, node.rule)
     except InvalidField as error:
         error.field = f"{node.name}.{error.field}"
         raise
@@ -192,20 +204,20 @@ def execution_value(execution: execution_pb2.Execution) -> values.Execution:
     return values.Execution(
         id=execution.id,
         job_id=execution.job_id,
-        scheduled_for=_time(execution.scheduled_for),
-        state=_enum(values.ExecutionState, execution_pb2.ExecutionState.Name, execution.state, "EXECUTION_STATE_"),
+        scheduled_for=time_value(execution.scheduled_for),
+        state=enum_value(values.ExecutionState, execution_pb2.ExecutionState.Name, execution.state, "EXECUTION_STATE_"),
         attempt=execution.attempt,
         lost_leases=execution.lost_leases,
-        fire_time=_optional_time(execution, "fire_time"),
-        lease_time=_optional_time(execution, "lease_time"),
-        start_time=_optional_time(execution, "start_time"),
-        end_time=_optional_time(execution, "end_time"),
+        fire_time=optional_time(execution, "fire_time"),
+        lease_time=optional_time(execution, "lease_time"),
+        start_time=optional_time(execution, "start_time"),
+        end_time=optional_time(execution, "end_time"),
         token=execution.token,
         worker=execution.worker,
         error=execution.error,
-        retry_time=_optional_time(execution, "retry_time"),
+        retry_time=optional_time(execution, "retry_time"),
         replayed_as=execution.replayed_as or None,
-        cause=_enum(values.ExecutionCause, execution_pb2.ExecutionCause.Name, execution.cause, "EXECUTION_CAUSE_"),
+        cause=enum_value(values.ExecutionCause, execution_pb2.ExecutionCause.Name, execution.cause, "EXECUTION_CAUSE_"),
         cancel_requested=execution.cancel_requested,
         attempts=tuple(map(_attempt, execution.attempts)),
     )
@@ -215,10 +227,12 @@ def _attempt(attempt: execution_pb2.Attempt) -> values.Attempt:
     return values.Attempt(
         number=attempt.number,
         worker=attempt.worker,
-        lease_time=_optional_time(attempt, "lease_time"),
-        start_time=_optional_time(attempt, "start_time"),
-        end_time=_optional_time(attempt, "end_time"),
-        outcome=_enum(values.AttemptOutcome, execution_pb2.AttemptOutcome.Name, attempt.outcome, "ATTEMPT_OUTCOME_"),
+        lease_time=optional_time(attempt, "lease_time"),
+        start_time=optional_time(attempt, "start_time"),
+        end_time=optional_time(attempt, "end_time"),
+        outcome=enum_value(
+            values.AttemptOutcome, execution_pb2.AttemptOutcome.Name, attempt.outcome, "ATTEMPT_OUTCOME_"
+        ),
         error=attempt.error,
         error_class=attempt.error_class,
     )
@@ -226,7 +240,7 @@ def _attempt(attempt: execution_pb2.Attempt) -> values.Attempt:
 
 def triggered_value(answer: job_pb2.TriggerJobResponse) -> values.Triggered:
     return values.Triggered(
-        execution_id=answer.execution_id or None, scheduled_for=_time(answer.scheduled_for), skipped=answer.skipped
+        execution_id=answer.execution_id or None, scheduled_for=time_value(answer.scheduled_for), skipped=answer.skipped
     )
 
 
@@ -237,10 +251,10 @@ def payload_bytes(payload: Any) -> bytes:
 
 def skipped_value(skipped: execution_pb2.SkippedOccurrence) -> values.SkippedOccurrence:
     return values.SkippedOccurrence(
-        scheduled_for=_time(skipped.scheduled_for),
-        last_scheduled_for=_time(skipped.last_scheduled_for),
+        scheduled_for=time_value(skipped.scheduled_for),
+        last_scheduled_for=time_value(skipped.last_scheduled_for),
         count=skipped.count,
-        reason=_enum(values.SkipReason, execution_pb2.SkipReason.Name, skipped.reason, "SKIP_REASON_"),
+        reason=enum_value(values.SkipReason, execution_pb2.SkipReason.Name, skipped.reason, "SKIP_REASON_"),
     )
 
 
@@ -248,10 +262,10 @@ def occurrence_value(occurrence: execution_pb2.Occurrence) -> values.Occurrence:
     outcome = occurrence.WhichOneof("outcome")
     skipped = None
     if outcome == "skipped":
-        skipped = _enum(values.SkipReason, execution_pb2.SkipReason.Name, occurrence.skipped, "SKIP_REASON_")
+        skipped = enum_value(values.SkipReason, execution_pb2.SkipReason.Name, occurrence.skipped, "SKIP_REASON_")
     return values.Occurrence(
-        scheduled_for=_time(occurrence.scheduled_for),
-        last_scheduled_for=_time(occurrence.last_scheduled_for),
+        scheduled_for=time_value(occurrence.scheduled_for),
+        last_scheduled_for=time_value(occurrence.last_scheduled_for),
         count=occurrence.count,
         execution=execution_value(occurrence.execution) if outcome == "execution" else None,
         skipped=skipped,
@@ -265,7 +279,7 @@ def claim_value(answer: dedup_pb2.ClaimResponse) -> values.KeyClaim:
         completed=answer.completed,
         result=answer.result,
         owner_token=answer.owner_token,
-        expire_time=_optional_time(answer, "expire_time"),
+        expire_time=optional_time(answer, "expire_time"),
     )
 
 
@@ -275,7 +289,7 @@ def dead_letter_value(dead: execution_pb2.DeadLetter) -> values.DeadLetter:
         namespace=dead.namespace,
         handler=dead.handler,
         job_name=dead.job_name,
-        dead_time=_optional_time(dead, "dead_time"),
+        dead_time=optional_time(dead, "dead_time"),
     )
 
 
@@ -289,7 +303,7 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         applied_index=status.applied_index,
         first_log_index=status.first_log_index,
         state_digest=status.state_digest,
-        replicated_clock=_optional_time(status, "replicated_clock"),
+        replicated_clock=optional_time(status, "replicated_clock"),
         version=status.version,
         nodes=node_values(status.nodes),
         shard_owners=tuple(status.shard_owners),
@@ -302,15 +316,15 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
                 name=worker.name,
                 queues=tuple(worker.queues),
                 leased=worker.leased,
-                expire_time=_optional_time(worker, "expire_time"),
+                expire_time=optional_time(worker, "expire_time"),
             )
             for worker in status.workers
         ),
         jobs=status.jobs,
         executions=status.executions,
         dead_letters=status.dead_letters,
-        oldest_due_time=_optional_time(status, "oldest_due_time"),
-        health=_enum(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
+        oldest_due_time=optional_time(status, "oldest_due_time"),
+        health=enum_value(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
         cluster_id=status.cluster_id,
         time_zone_database=status.time_zone_database,
     )
@@ -320,14 +334,14 @@ def fill_limit(
     message: limit_pb2.Limit | limit_pb2.DeleteLimitRequest, scope: values.LimitScope, fields: Mapping[str, Any]
 ) -> None:
     """Raises InvalidField."""
-    _assign(message, "scope", f"LIMIT_SCOPE_{_member(values.LimitScope, scope, 'scope')}")
+    assign(message, "scope", f"LIMIT_SCOPE_{member_name(values.LimitScope, scope, 'scope')}")
     for field, value in fields.items():
-        _assign(message, field, value)
+        assign(message, field, value)
 
 
 def limit_value(limit: limit_pb2.Limit) -> values.Limit:
     return values.Limit(
-        scope=_enum(values.LimitScope, limit_pb2.LimitScope.Name, limit.scope, "LIMIT_SCOPE_"),
+        scope=enum_value(values.LimitScope, limit_pb2.LimitScope.Name, limit.scope, "LIMIT_SCOPE_"),
         name=limit.name,
         concurrency=limit.concurrency,
         rate_per_s=limit.rate_per_s,
@@ -344,57 +358,27 @@ def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, .
             address=node.address,
             connected=node.connected,
             match_index=node.match_index,
-            role=_enum(values.NodeRole, cluster_pb2.NodeRole.Name, node.role, "NODE_ROLE_"),
+            role=enum_value(values.NodeRole, cluster_pb2.NodeRole.Name, node.role, "NODE_ROLE_"),
         )
         for node in nodes
     )
 
 
-def _set_schedule(job: job_pb2.Job, spec: values.JobSpec, *, is_needed: bool) -> None:
-    given = (spec.run_at is not None) + (spec.cron is not None) + (spec.every is not None) + bool(spec.depends_on)
-    if given != 1 and (given or is_needed):
-        raise InvalidField("exactly one of run_at, cron, every and depends_on must be given", field="schedule")
-    if spec.rule is not values.DependencyRule.UNSPECIFIED and not spec.depends_on:
-        raise InvalidField("only a job with depends_on has a rule", field="rule")
-    if spec.time_zone and spec.cron is None:
-        raise InvalidField("only a cron schedule has a time zone", field="time_zone")
-    if spec.start is not None and spec.every is None:
-        raise InvalidField("only an interval schedule has a start", field="start")
-    if spec.run_at is not None:
-        set_time(job.run_at, spec.run_at, "run_at")
-    elif spec.cron is not None:
-        job.cron.SetInParent()
-        _assign(job.cron, "expression", spec.cron)
-        _assign(job.cron, "time_zone", spec.time_zone)
-    elif spec.depends_on:
-        _fill(lambda: job.dependencies.job_ids.extend(spec.depends_on), "depends_on")
-        _set_rule(job.dependencies, spec.rule)
-    elif spec.every is not None:
-        set_duration(job.interval.every, spec.every, "every")
-        if spec.start is not None:
-            set_time(job.interval.start, spec.start, "start")
-
-
 def _rule(rule: job_pb2.DependencyRule) -> values.DependencyRule:
-    return _enum(values.DependencyRule, job_pb2.DependencyRule.Name, rule, "DEPENDENCY_RULE_")
-
-
-def _set_rule(message: Message, rule: values.DependencyRule) -> None:
-    if rule is not values.DependencyRule.UNSPECIFIED:
-        _assign(message, "rule", f"DEPENDENCY_RULE_{_member(values.DependencyRule, rule, 'rule')}")
+    return enum_value(values.DependencyRule, job_pb2.DependencyRule.Name, rule, "DEPENDENCY_RULE_")
 
 
 def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
-    _assign(message, "max_attempts", retry.max_attempts)
+    assign(message, "max_attempts", retry.max_attempts)
     set_duration(message.initial_backoff, retry.initial_backoff, "initial_backoff")
     set_duration(message.max_backoff, retry.max_backoff, "max_backoff")
-    _assign(message, "multiplier", retry.multiplier)
-    _assign(message, "jitter", retry.jitter)
+    assign(message, "multiplier", retry.multiplier)
+    assign(message, "jitter", retry.jitter)
     if retry.backoff is not values.Backoff.UNSPECIFIED:
-        _assign(message, "backoff", f"BACKOFF_{_member(values.Backoff, retry.backoff, 'backoff')}")
+        assign(message, "backoff", f"BACKOFF_{member_name(values.Backoff, retry.backoff, 'backoff')}")
     if retry.max_elapsed is not None:
         set_duration(message.max_elapsed, retry.max_elapsed, "max_elapsed")
-    _fill(lambda: message.non_retryable_errors.extend(retry.non_retryable_errors), "non_retryable_errors")
+    fill(lambda: message.non_retryable_errors.extend(retry.non_retryable_errors), "non_retryable_errors")
 
 
 def _encode_payload(payload: Any) -> tuple[bytes, str]:
@@ -408,56 +392,3 @@ def _encode_payload(payload: Any) -> tuple[bytes, str]:
         return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode(), _JSON
     except (TypeError, ValueError) as error:
         raise InvalidField(f"neither bytes, str nor JSON: {error}", field="payload") from error
-
-
-def _assign(message: Message, field: str, value: Any) -> None:
-    _fill(lambda: setattr(message, field, value), field)
-
-
-def _fill(action: Callable[[], object], field: str) -> None:
-    try:
-        action()
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidField(str(error), field=field) from error
-
-
-def set_time(message: Timestamp, value: datetime, field: str) -> None:
-    if not isinstance(value, datetime) or value.utcoffset() is None:
-        raise InvalidField("must be a datetime with a time zone", field=field)
-    _fill(lambda: message.FromDatetime(value), field)
-
-
-def set_duration(message: Duration, value: timedelta, field: str) -> None:
-    """Raises InvalidField."""
-    if not isinstance(value, timedelta):
-        raise InvalidField("must be a timedelta", field=field)
-    message.SetInParent()
-    _fill(lambda: message.FromTimedelta(value), field)
-
-
-def _time(message: Timestamp) -> datetime:
-    return _EPOCH + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
-
-
-def _optional_time(message: Message, field: str) -> datetime | None:
-    return _time(getattr(message, field)) if message.HasField(field) else None
-
-
-def _timedelta(message: Duration) -> timedelta:
-    return timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
-
-
-def _member(enum: type[E], value: E | str, field: str) -> str:
-    try:
-        return str(enum(value))
-    except ValueError as error:
-        names = ", ".join(str(member) for member in enum)
-        raise InvalidField(f"{value!r} is not one of {names}", field=field) from error
-
-
-def _enum(enum: type[E], name: Callable[[Any], str], number: int, prefix: str) -> E:
-    """The member for a wire number; UNSPECIFIED for one that only a newer node knows."""
-    try:
-        return enum(name(number).removeprefix(prefix))
-    except ValueError:
-        return enum("UNSPECIFIED")

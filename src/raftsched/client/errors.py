@@ -182,6 +182,18 @@ class UnknownNode(InvalidField):
     default_reason = "UNKNOWN_NODE"
 
 
+class CalendarNotFound(RaftschedError):
+    """There is no such calendar."""
+
+    default_reason = "CALENDAR_NOT_FOUND"
+
+
+class CalendarInUse(RaftschedError):
+    """The schedule of a job uses the calendar."""
+
+    default_reason = "CALENDAR_IN_USE"
+
+
 class NotDeadLetter(RaftschedError):
     """The execution is not in the dead letters."""
 
@@ -254,6 +266,8 @@ _BY_REASON: dict[str, type[RaftschedError]] = {
         EtagMismatch,
         OverlapRefused,
         BackfillNotFound,
+        CalendarNotFound,
+        CalendarInUse,
         NotDeadLetter,
         NoResult,
         WorkflowNotFound,

@@ -12,6 +12,7 @@ from raftsched.client.calendar_calls import CalendarCalls
 from raftsched.client.channels import ChannelPool, Stubs
 from raftsched.client.create_calls import CreateCalls
 from raftsched.client.errors import RaftschedError
+from raftsched.client.fields import set_time
 from raftsched.client.key_calls import KeyCalls
 from raftsched.client.limit_calls import LimitCalls
 from raftsched.client.values import (
@@ -162,7 +163,7 @@ class Client(CreateCalls, CalendarCalls, KeyCalls, LimitCalls, WorkflowCalls):
     async def reschedule(self, job_id: int, run_at: datetime, *, request_id: str | None = None) -> Job:
         """Gives a job that runs once, and has not yet, another time. Raises JobStateForbids, JobNotFound."""
         request = job_pb2.RescheduleJobRequest(id=job_id, request_id=convert.request_id(request_id))
-        convert.set_time(request.run_at, run_at, "run_at")
+        set_time(request.run_at, run_at, "run_at")
         answer: job_pb2.RescheduleJobResponse = await self._mutate(lambda stubs: stubs.jobs.RescheduleJob, request)
         return convert.job_value(answer.job)
 
@@ -247,9 +248,9 @@ class Client(CreateCalls, CalendarCalls, KeyCalls, LimitCalls, WorkflowCalls):
         """What happened to each scheduled time of a job, newest first: from `start` on and before `end`."""
         request = execution_pb2.ListOccurrencesRequest(job_id=job_id, page_size=page_size)
         if start is not None:
-            convert.set_time(request.start, start, "start")
+            set_time(request.start, start, "start")
         if end is not None:
-            convert.set_time(request.end, end, "end")
+            set_time(request.end, end, "end")
         return self._pages(
             lambda stubs: stubs.executions.ListOccurrences,
             request,

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from raftsched.client import convert
+from raftsched.client.fields import set_duration
 from raftsched.client.values import KeyClaim
 from raftsched.v1 import dedup_pb2
 
@@ -26,7 +27,7 @@ class KeyCalls:
             namespace=namespace or self.namespace, key=key, execution_id=execution_id, token=token
         )
         if keep is not None:
-            convert.set_duration(request.keep, keep, "keep")
+            set_duration(request.keep, keep, "keep")
         answer: dedup_pb2.ClaimResponse = await self._call(lambda stubs: stubs.dedup.Claim, request)
         return convert.claim_value(answer)
 

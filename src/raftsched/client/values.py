@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from raftsched.client.schedules import CalendarUse, FoldPolicy, GapPolicy
+
 
 class JobState(StrEnum):
     """Where a job stands."""
@@ -16,6 +18,7 @@ class JobState(StrEnum):
     SUCCEEDED = "SUCCEEDED"
     DEAD_LETTER = "DEAD_LETTER"
     CANCELLED = "CANCELLED"
+    COMPLETED = "COMPLETED"  # its schedule has ended, or it has run max_runs times
     PAUSED = "PAUSED"  # nothing fires until it is resumed
     BLOCKED = "BLOCKED"  # waits for the jobs it depends on
     UPSTREAM_FAILED = "UPSTREAM_FAILED"  # its rule cannot be met unless an upstream's dead letter is replayed
@@ -164,6 +167,13 @@ class JobSpec:
     time_zone: str = ""
     every: timedelta | None = None
     start: datetime | None = None
+    end: datetime | None = None
+    # With cron: further expressions, those whose times are left out, and what clock changes and calendars do.
+    more_crons: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    gap: GapPolicy = GapPolicy.UNSPECIFIED
+    fold: FoldPolicy = FoldPolicy.UNSPECIFIED
+    calendars: Sequence[CalendarUse | str] = ()
     depends_on: Sequence[int] = ()
     rule: DependencyRule = DependencyRule.UNSPECIFIED
     payload: Any = None
@@ -214,7 +224,7 @@ class Job:
     every: timedelta | None
     # Of a cron schedule; else empty.
     time_zone: str
-    # Of an interval schedule.
+    # None for an interval: its ticks are anchored, but it is not stored to what.
     start: datetime | None
     jitter: timedelta
     retry: RetryPolicy
@@ -244,6 +254,13 @@ class Job:
     # While PAUSED: why, and since when.
     pause_note: str = ""
     pause_time: datetime | None = None
+    # Of its schedule; as in JobSpec.
+    end: datetime | None = None
+    more_crons: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    gap: GapPolicy = GapPolicy.UNSPECIFIED
+    fold: FoldPolicy = FoldPolicy.UNSPECIFIED
+    calendars: tuple[CalendarUse, ...] = ()
     overlap_limit: int = 0
     catch_up_window: timedelta | None = None
     catch_up_limit: int = 0

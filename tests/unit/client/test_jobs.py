@@ -22,6 +22,7 @@ from raftsched.client import (
     RetryPolicy,
     Unavailable,
     channels,
+    create_calls,
     jobs,
 )
 
@@ -203,8 +204,8 @@ async def test_a_listing_goes_through_all_pages_even_empty_ones() -> None:
 
 
 async def test_many_jobs_go_in_batches_bounded_by_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "BATCH_JOBS", 10)
-    monkeypatch.setattr(jobs, "BATCH_BYTES", 5_000)
+    monkeypatch.setattr(create_calls, "BATCH_JOBS", 10)
+    monkeypatch.setattr(create_calls, "BATCH_BYTES", 5_000)
     async with JobsNode() as node, Client([node.address]) as client:
         small = [JobSpec("h", run_at=NOW) for _ in range(25)]
         large = [JobSpec("h", run_at=NOW, payload=b"x" * 2_000) for _ in range(5)]
@@ -217,7 +218,7 @@ async def test_many_jobs_go_in_batches_bounded_by_number_and_bytes(monkeypatch: 
 async def test_a_refused_batch_says_where_in_the_whole_list_and_what_is_registered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jobs, "BATCH_JOBS", 10)
+    monkeypatch.setattr(create_calls, "BATCH_JOBS", 10)
     async with JobsNode() as node, Client([node.address]) as client:
 
         async def accept(_context: object) -> None: ...
