@@ -152,12 +152,14 @@ def follow_ends(context: Context, items: Sequence[Ended], _status: ExecutionStat
     """What has ended is not unfinished any more; of the jobs with a queue the next one starts."""
     if not unfinished.any_tracked(context):
         return
-    profile = context.catalog.profile
-    tracked = context.tracked
+    profile, tracked = context.catalog.profile, context.tracked
+    tracking = {key for key in {row[rows.EXECUTION_PROFILE] for _, row in items} if profile(key).tracks_unfinished}
+    if not tracking and not tracked:
+        return
     jobs: dict[bytes, None] = {}
     for execution, row in items:
         job_key = row[rows.EXECUTION_JOB]
-        if job_key in tracked or profile(row[rows.EXECUTION_PROFILE]).tracks_unfinished:
+        if row[rows.EXECUTION_PROFILE] in tracking or job_key in tracked:
             unfinished.remove(context, job_key, execution)
             jobs[job_key] = None
     for job_key in jobs:
