@@ -74,7 +74,6 @@ _PROFILE_FIELDS = {
 _OF_SERIES = ("overlap", "overlap_limit", "catch_up")
 # Fields that this version does not carry out yet, hence refuses.
 _NOT_YET_MESSAGES = ("retention",)
-_NOT_YET_SCALARS = ()
 # A run_at in the past was replaced by the clock of the node that took it; nodes' clocks are closer than this.
 _CLOCK_SKEW_MS = limits.MINUTE_MS
 
@@ -158,7 +157,6 @@ class CommandBuilder:
             or job.workflow_id
             or job.HasField("pause_time")
             or any(job.HasField(field) for field in _NOT_YET_MESSAGES)
-            or any(getattr(job, field) for field in _NOT_YET_SCALARS)
         ):
             _refuse_fields(job)
         if kind == "run_at":
@@ -304,9 +302,6 @@ def _refuse_fields(job: job_pb2.Job) -> None:
             raise InvalidField("set by the server only; leave it unset", field=field)
     for field in _NOT_YET_MESSAGES:
         if job.HasField(field):
-            raise NotImplementedField(field=field)
-    for field in _NOT_YET_SCALARS:
-        if getattr(job, field):
             raise NotImplementedField(field=field)
 
 

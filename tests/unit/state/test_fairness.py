@@ -240,7 +240,7 @@ def test_a_thousand_handlers_cost_no_more_than_what_is_leased_of_them(node: Node
 
 def test_the_short_way_for_queues_with_one_lane_leases_the_same(tmp_path: Path) -> None:
     quick, slow = Node(tmp_path / "quick"), Node(tmp_path / "slow")
-    slow.machine._context.ready._lanes.sole = lambda queue: None  # type: ignore[method-assign]
+    slow.machine._context.ready._lanes.sole = lambda _queue: None  # type: ignore[method-assign]
     for node in (quick, slow):
         session = node.open_session("a", "b")
         for count in (5, 3, 9):
