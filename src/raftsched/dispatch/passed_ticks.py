@@ -13,6 +13,8 @@ from raftsched.model.zones import ZoneData
 
 # Ticks evaluated at a time: some 10 ms of the core thread.
 SLICE = 4_000
+# Schedules that are counted at a time.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,15 @@ class PassedTicks:
 
     def __init__(self) -> None:
         self._counts: dict[int, _Count] = {}
+        # Those that were asked for since the last step.
+        self._asked: set[int] = set()
         # Schedules whose ticks up to this time, in milliseconds, are few enough to be replicated all.
         self._few_until_ms: dict[int, int] = {}
+
+    def begin_step(self) -> None:
+        """Forgets what nobody has asked for any more since the last call."""
+        self._counts = {number: count for number, count in self._counts.items() if number in self._asked}
+        self._asked = set()
 
     def jump(
         self, schedule_id: int, schedule: CronSchedule, after_ms: int, now_ms: int, zones: ZoneData
@@ -53,7 +62,10 @@ class PassedTicks:
             return none
         if after_ms <= self._few_until_ms.get(schedule_id, -1):
             return none
+        self._asked.add(schedule_id)
         count = self._counts.get(schedule_id)
+        if count is None and len(self._counts) >= AT_ONCE:
+            return None
         if count is None or count.after_ms != after_ms or count.schedule != schedule:
             ticks = iter(TickSearch(schedule, after_ms // SECOND_MS, zones))
             count = self._counts[schedule_id] = _Count(after_ms, now_ms, schedule, ticks)

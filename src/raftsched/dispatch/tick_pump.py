@@ -74,6 +74,7 @@ class TickPump:
     def step(self) -> None:
         """Proposes ticks for the schedules that need some; the rest waits until these are through."""
         now_ms = max(self._clock.wall_ms(), self._machine.now_ms)
+        self._passed.begin_step()
         for need in self._machine.schedules_to_extend(now_ms):
             self._work_on(need, now_ms)
         # More than can be worked on, since some may have to wait.

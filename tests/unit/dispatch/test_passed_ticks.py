@@ -1,6 +1,6 @@
 """Ticks that nobody can run any more are counted exactly, in slices."""
 
-from raftsched.dispatch.passed_ticks import SLICE, Jump, PassedTicks
+from raftsched.dispatch.passed_ticks import AT_ONCE, SLICE, Jump, PassedTicks
 from raftsched.model.limits import CATCH_UP_MAX, DAY_MS, MINUTE_MS, SECOND_MS
 from raftsched.model.recurrence import CronSchedule
 from raftsched.model.zones import TZDATA
@@ -27,6 +27,25 @@ def test_ticks_before_the_latest_that_may_run_are_left_out_and_counted() -> None
     assert passed.jump(1, MINUTELY, jump.after_ms + 512 * MINUTE_MS, now_ms, TZDATA) == Jump(
         jump.after_ms + 512 * MINUTE_MS, 0
     )
+
+
+def test_only_a_few_schedules_are_counted_at_a_time_and_all_get_their_turn() -> None:
+    passed = PassedTicks()
+    now_ms = START_MS + 11_000 * MINUTE_MS
+    jumps: dict[int, Jump] = {}
+    for _ in range(20):
+        passed.begin_step()
+        for number in range(AT_ONCE + 3):
+            if number not in jumps:
+                jump = passed.jump(number, MINUTELY, START_MS, now_ms, TZDATA)
+                if jump is not None:
+                    jumps[number] = jump
+        assert len(passed._counts) <= AT_ONCE
+    assert [jump.omitted for jump in jumps.values()] == [1_000] * (AT_ONCE + 3)
+    passed.jump(1, MINUTELY, START_MS - MINUTE_MS, now_ms, TZDATA)
+    passed.begin_step()
+    passed.begin_step()
+    assert passed._counts == {}, "what is not asked for is forgotten"
 
 
 def test_few_ticks_in_a_long_time_are_kept() -> None:

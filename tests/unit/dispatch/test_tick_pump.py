@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from raftsched.dispatch.tick_pump import AT_ONCE, REPLACE_MARGIN_MS, SEARCH_AGAIN_S, TickPump
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.instants import SEARCH_MAX
+from raftsched.model.limits import CATCH_UP_MAX
 from raftsched.model.schedule import EXTEND_TICKS
 from raftsched.model.zones import Span, ZoneData, database_version, spans_of_year
 from raftsched.state.results import Done
@@ -60,6 +61,19 @@ def test_many_short_schedules_are_extended_a_few_at_a_time() -> None:
     setup.views.needs.pop(0)
     setup.pump.step()
     assert len(setup.submitted.commands) == AT_ONCE + 1
+
+
+def test_a_table_that_is_far_behind_goes_on_with_the_latest_ticks() -> None:
+    setup = Setup(Views(needs=[Need(5)]))
+    minutes = 30_000
+    setup.clock.wall = 960_000 + minutes * MINUTE_MS
+    while not setup.submitted.commands:
+        calls = setup.more
+        setup.pump.step()
+        assert setup.submitted.commands or setup.more == calls + 1, "it asks to go on at once"
+    extend = setup.submitted.commands[0].extend_ticks
+    assert (extend.after_ms, extend.omitted) == (960_000, minutes - CATCH_UP_MAX)
+    assert extend.ticks_ms[0] == 960_000 + (minutes - CATCH_UP_MAX + 1) * MINUTE_MS
 
 
 def test_that_no_tick_comes_any_more_is_told_to_all() -> None:
