@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import lmdb
 
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import instances
+from raftsched.state import instances, workflows
 from raftsched.state.context import Context
 from raftsched.state.endings import Ended as EndedExecution
 from raftsched.store import keys, rows
@@ -76,22 +76,6 @@ def cancelled(context: Context, job: bytes, newest_execution: bytes) -> None:
         context.graph.add(Work(WorkKind.TELL, keys.unpack_id(job), 0, execution, Ended.SKIPPED))
 
 
-def forget(context: Context, job: bytes) -> None:
-    """The job is removed: whoever still waits for its only run is told that it was skipped, then all traces go."""
-    if not context.graph.has_edges:
-        return
-    number = keys.unpack_id(job)
-    if context.writer.get(context.tables.edges, keys.edges_of(job)) == EDGES_ONCE:
-        context.graph.add(Work(WorkKind.TELL, number, 0, 0, Ended.SKIPPED))
-    context.graph.add(Work(WorkKind.FORGET, number))
-
-
-def judge_again(context: Context, job: bytes) -> None:
-    """The job may start again, after a time in which it might not: sees which of its instances can."""
-    if context.graph.has_edges and context.writer.get(context.tables.waits, job) is not None:
-        context.graph.add(Work(WorkKind.JUDGE, keys.unpack_id(job)))
-
-
 def advance(context: Context) -> None:
     """Carries out a bounded part of the work list, oldest first. Call at the end of each entry."""
     left = MAX_STEPS
@@ -106,8 +90,10 @@ def advance(context: Context) -> None:
         elif work.kind == WorkKind.CLOSE:
             left -= instances.close(context, keys.pack_id(work.job), work.instance)
             context.graph.done(key)
-        else:
+        elif work.kind == WorkKind.FORGET:
             left -= _forget(context, key, work, left)
+        else:
+            left -= _forget_workflow(context, key, work, left)
 
 
 def _tell(context: Context, key: bytes, work: Work, limit: int) -> int:
@@ -163,8 +149,22 @@ def _forget(context: Context, key: bytes, work: Work, limit: int) -> int:
     if gone:
         writer.delete_many(tables.edges, gone)
         return len(gone)
+    workflow = workflows.job_removed(context, work.job)
+    if workflow is not None:
+        context.graph.add(Work(WorkKind.FORGET_WORKFLOW, workflow))
     context.graph.done(key)
+    context.graph.look_again()
     return 1
+
+
+def _forget_workflow(context: Context, key: bytes, work: Work, limit: int) -> int:
+    """Removes names of the nodes of a workflow of which no job is left."""
+    gone = _with_prefix(context, context.tables.workflows, keys.pack_id(work.job), max(limit, 1))
+    context.writer.delete_many(context.tables.workflows, gone)
+    if len(gone) < max(limit, 1):
+        context.graph.done(key)
+        context.graph.look_again()
+    return len(gone)
 
 
 def _with_prefix(context: Context, table: lmdb._Database, prefix: bytes, limit: int) -> list[bytes]:

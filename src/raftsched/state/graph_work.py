@@ -13,8 +13,8 @@ class GraphWork:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._table = writer.tables.waits
-        # Whether any job ever depended on another.
-        self.has_edges: bool = writer.cursor(writer.tables.edges).first()
+        # Whether there is anything about graphs in the store, beside the work list.
+        self.has_edges = self._is_in_use()
         self._next = self._after_last()
 
     @property
@@ -43,6 +43,18 @@ class GraphWork:
         if not cursor.set_range(keys.graph_work(1)) or not cursor.key().startswith(keys.NO_JOB):
             # So that the numbers, too, follow from the store alone.
             self._next = 1
+
+    def look_again(self) -> None:
+        """After rows of a graph were removed: what is remembered has to follow from the store alone."""
+        self.has_edges = self._is_in_use()
+
+    def _is_in_use(self) -> bool:
+        writer, tables = self._writer, self._writer.tables
+        return (
+            writer.cursor(tables.edges).first()
+            or writer.cursor(tables.workflows).first()
+            or writer.cursor(self._table).set_range(keys.pack_id(1))
+        )
 
     def _after_last(self) -> int:
         cursor = self._writer.cursor(self._table)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from raftsched.model.errors import StoreCorrupt
 from raftsched.state.queries import PAGE_MAX_BYTES, JobRecord, Page, get_job
-from raftsched.store import keys
+from raftsched.store import keys, rows
 from raftsched.store.environment import View
 
 
@@ -21,7 +21,7 @@ class NodeRecord:
 def workflow_size(view: View, workflow: int) -> int | None:
     """How many nodes the workflow has; None when there is no such workflow."""
     value = view.get(view.tables.workflows, keys.pack_id(workflow))
-    return keys.unpack_small_id(value) if value is not None else None
+    return int(rows.WORKFLOW.unpack(value)[0]) if value is not None else None
 
 
 def list_nodes(

@@ -54,6 +54,8 @@ class WorkKind(IntEnum):
     CLOSE = 3
     # The job is gone: remove what is kept of it.
     FORGET = 4
+    # All jobs of the workflow `job` are gone: remove the names of its nodes.
+    FORGET_WORKFLOW = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -362,7 +362,7 @@ def graph_work(number: int) -> bytes:
     return NO_JOB + _ID.pack(number)
 
 
-# workflows: (workflow u64) -> number of nodes u32; (workflow u64, position u32) -> the node's name, utf-8.
+# workflows: (workflow u64) -> rows.WORKFLOW; (workflow u64, position u32) -> the node's name, utf-8.
 # A workflow's id is that of its first job; the ids of its jobs are consecutive.
 def workflow_node(workflow: int, position: int) -> bytes:
     return _ID.pack(workflow) + _SMALL_ID.pack(position)

@@ -100,6 +100,9 @@ LEVEL_TURN = struct.Struct(">4sI")
 #   then worker and queues, each: u16 length, utf-8
 SESSION = struct.Struct(">BQQQQQ")
 
+# workflows: workflow -> number of nodes u32, number of them whose jobs have not been removed u32
+WORKFLOW = struct.Struct(">II")
+
 # results: execution -> what its handler returned, where that is not empty
 
 # skipped: (job, scheduled_for_ms) -> reason u8 (raftsched.v1.SkipReason), count u64, last scheduled_for_ms u64

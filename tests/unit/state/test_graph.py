@@ -3,7 +3,7 @@ import pytest
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import DependencyCycle, InvalidField, JobNotFound
 from raftsched.state import graph
-from raftsched.state.results import JobsCreated, Leased
+from raftsched.state.results import JobChanged, JobsCreated, Leased
 from raftsched.state.upstreams import BYTES_EACH
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2
@@ -261,15 +261,47 @@ def test_a_store_without_edges_is_not_touched(node: Node) -> None:
     assert node.table("waits") == node.table("edges") == []
 
 
-def test_what_is_removed_leaves_nothing_behind(world: Graph) -> None:
-    top, middle, bottom = world.create([[], [0], [1]], rules={2: NONE_FAILED})
-    context = world.node.machine._context
-    for job in (middle, top, bottom):
-        graph.forget(context, keys.pack_id(job))
-    world.drain()
-    assert world.node.table("waits") == world.node.table("edges") == []
+def test_what_is_deleted_leaves_nothing_behind(world: Graph) -> None:
+    top, middle, bottom = world.create([[], [0], [1]], rules={2: NONE_FAILED}, names=["a", "b", "c"])
+    world.node.do(command_pb2.DeleteJob(job=middle))
     # It was told that the one above it had been skipped.
     assert world.fired(bottom) == 1
+    world.finish(bottom)
+    world.finish(top)
+    for job in (top, bottom):
+        world.node.want(JobChanged, command_pb2.DeleteJob(job=job))
+    world.drain()
+    assert world.node.table("waits") == world.node.table("edges") == world.node.table("workflows") == []
+    before = world.node.machine.digest
+    world.node.machine.commit()
+    world.node.reopen()
+    assert world.node.machine.digest == before
+
+
+def test_what_is_remembered_follows_from_the_store(world: Graph, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Deletions, too, leave every replica with the same rows, wherever it has been opened again."""
+    for _ in range(2):
+        jobs = world.create([[], [0]], names=["a", "b"])
+        for job in jobs:
+            world.node.do(command_pb2.DeleteJob(job=job))
+        world.drain()
+        (alone,) = world.node.create()
+        world.node.do(command_pb2.DeleteJob(job=alone))
+    other = Node(tmp_path_factory.mktemp("other"), node_id=9)
+    for entry in world.node.entries:
+        other.apply(entry)
+        other.machine.commit()
+        other.reopen()
+    assert other.machine.digest == world.node.machine.digest
+
+
+def test_a_large_workflow_is_forgotten_in_bounded_steps(world: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = world.create([[], *([[0]] * 49)], names=[f"n{number}" for number in range(50)])
+    monkeypatch.setattr(graph, "MAX_STEPS", 10)
+    world.node.batch(*(command_pb2.DeleteJob(job=job) for job in jobs))
+    assert world.work() > 1
+    assert world.drain() > 5
+    assert world.node.table("waits") == world.node.table("edges") == world.node.table("workflows") == []
 
 
 def test_replicas_agree_wherever_they_commit(world: Graph, tmp_path_factory: pytest.TempPathFactory) -> None:

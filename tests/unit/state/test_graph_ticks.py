@@ -4,8 +4,8 @@ import pytest
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.dag import Rule
-from raftsched.state import graph, instances
-from raftsched.store import keys, rows
+from raftsched.state import instances
+from raftsched.store import keys
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.unit.state.graph_support import (
     ALL_DONE,
@@ -221,21 +221,6 @@ def test_a_failed_dependent_is_kept_for_its_replay(world: Graph) -> None:
     world.node.do(command_pb2.ReplayDeadLetters(executions=keys.pack_ids([dead])))
     world.finish(below)
     assert kept(world, below) == 0
-
-
-def test_a_paused_dependent_catches_up_when_it_may_start_again(world: Graph) -> None:
-    ticks = recurring(world)
-    (below,) = world.create([[]], outside={0: [ticks]})
-    row = world.node._row("jobs", keys.pack_id(below))
-    context = world.node.machine._context
-    context.writer.put(context.tables.jobs, keys.pack_id(below), bytes((rows.JOB_PAUSED,)) + row[1:])
-    one = next_minute(world)
-    world.finish(ticks)
-    assert world.fired(below) == 0
-    context.writer.put(context.tables.jobs, keys.pack_id(below), row)
-    graph.judge_again(context, keys.pack_id(below))
-    world.drain()
-    assert world.times(below) == [one]
 
 
 def test_a_job_in_the_middle_of_two_series_is_recurring(world: Graph) -> None:
