@@ -12,6 +12,7 @@ from raftsched.model.transitions import EXECUTION_TRANSITIONS, ExecutionState
 from raftsched.state.results import CancelNeedsWorker, JobCancelled, Leased, Rejected
 from raftsched.store import keys, rows
 from raftsched.v1 import job_pb2
+from raftsched.v1.execution_pb2 import SKIP_REASON_START_DEADLINE
 from tests.unit.state.support import (
     CANCELLED,
     DEAD_LETTER,
@@ -51,8 +52,14 @@ JOB_SETTINGS = st.fixed_dictionaries(
         "max_attempts": st.integers(1, 3),
         "run_timeout_ms": st.sampled_from([0, 20_000]),
         "jitter_ms": st.sampled_from([0, 0, 5_000]),
-        "overlap": st.sampled_from([job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_ALLOW]),
-        "catch_up": st.sampled_from([job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL]),
+        "overlap": st.sampled_from(list(job_pb2.OverlapPolicy.values())[1:]),
+        "overlap_limit": st.sampled_from([0, 2]),
+        "catch_up": st.sampled_from(list(job_pb2.CatchUpPolicy.values())[1:]),
+        "catch_up_window_ms": st.sampled_from([0, 0, 20_000]),
+        "catch_up_limit": st.sampled_from([0, 0, 3]),
+        "catch_up_interval_ms": st.sampled_from([0, 0, 4_000]),
+        "max_runs": st.sampled_from([0, 0, 0, 4]),
+        "start_deadline_ms": st.sampled_from([0, 0, 10_000]),
     }
 )
 
@@ -216,10 +223,13 @@ class AnyOrder(RuleBasedStateMachine):
         }
         fired: dict[int, list[int]] = {}
         for key, value in self.node.table("executions"):
-            if keys.unpack_id(key) not in replays:
-                row = rows.ExecutionRow.unpack(value)
+            row = rows.ExecutionRow.unpack(value)
+            assert row.scheduled_for_ms <= row.fired_ms
+            if keys.unpack_id(key) not in replays and not self._is_too_late(row):
                 fired.setdefault(row.job, []).append(row.scheduled_for_ms)
-                assert row.scheduled_for_ms <= row.fired_ms
+        for key, value in self.node.table("extras"):
+            if key[8] == keys.EXTRA_WAITING:
+                fired.setdefault(keys.unpack_id(key[:8]), []).append(rows.WAITING.unpack_from(value)[0])
         for job, (first_ms, every_ms) in self.series.items():
             row_of_job = self.node.job(job)
             if row_of_job.state == rows.JOB_CANCELLED:
@@ -232,6 +242,16 @@ class AnyOrder(RuleBasedStateMachine):
             waits = row_of_job.state == rows.JOB_WAITING
             until_ms = row_of_job.scheduled_for_ms if waits else row_of_job.scheduled_for_ms + 1
             assert sorted(passed) == list(range(first_ms, until_ms, every_ms)), job
+
+    def _is_too_late(self, row: rows.ExecutionRow) -> bool:
+        """Whether what has become of it is recorded: it never started."""
+        if (row.status, row.attempt) != (CANCELLED, 0):
+            return False
+        return any(
+            first_ms <= row.scheduled_for_ms <= last_ms
+            for first_ms, last_ms, _, reason in self.node.skipped(row.job)
+            if reason == SKIP_REASON_START_DEADLINE
+        )
 
     def teardown(self) -> None:
         if not hasattr(self, "node"):
