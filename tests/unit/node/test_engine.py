@@ -10,6 +10,8 @@ from raftsched.node.engine import Engine, Outside
 from raftsched.raft.background import InlineBackground
 from raftsched.state.machine import Machine
 from raftsched.state.results import Leased, LeaseEnded, Result, SessionOpened
+from raftsched.store.keys import pack_ids
+from raftsched.v1 import limit_pb2
 from tests.unit.raft.support import MemoryTransport
 from tests.unit.state.support import QUEUE, create_command
 
@@ -87,3 +89,34 @@ def test_what_was_leased_before_a_crash_is_not_taken_back_when_the_log_is_applie
     assert opened.session in again.machine.sessions
     assert not any(again.machine.ready_by_queue.values())
     again.close(commit=True)
+
+
+def test_a_backlog_that_a_limit_holds_back_is_left_alone_until_there_is_room(tmp_path: Path) -> None:
+    engine = open_engine(tmp_path)
+    run_until(engine, lambda: engine.replica.is_leader)
+    opened = answer_to(
+        engine, command_pb2.Command(open_session=command_pb2.OpenSession(worker="w", queues=[QUEUE], ttl_ms=60_000))
+    )
+    assert isinstance(opened, SessionOpened)
+    limit = command_pb2.PutLimit(scope=limit_pb2.LIMIT_SCOPE_TENANT, name="t", concurrency=1)
+    answer_to(engine, command_pb2.Command(put_limit=limit))
+    granted: list[Leased] = []
+    engine.lease_pump.open(1, opened.session, [QUEUE], granted.append)
+    engine.lease_pump.credit(1, 10)
+    create = create_command(50, due_ms=engine.clock.wall_ms(), tenant="t")
+    answer_to(engine, command_pb2.Command(create_jobs=create))
+    for number in range(1, 4):
+        run_until(engine, lambda number=number: len(granted) == number)  # type: ignore[misc]
+        run_until(engine, lambda: not engine.machine.leasable(QUEUE))
+        index = engine.machine.applied_index
+        deadline_s = time.monotonic() + 0.1
+        while time.monotonic() < deadline_s:
+            engine.step()
+        # What was under way, and an entry of the leader's own; not a lease after the other.
+        assert engine.machine.applied_index <= index + 3
+        assert len(granted) == number
+        assert len(granted[-1].executions) == 1
+        release = command_pb2.Release()
+        release.blocks.add(token=granted[-1].token, executions=pack_ids(granted[-1].executions))
+        answer_to(engine, command_pb2.Command(release=release))
+    engine.close(commit=True)
