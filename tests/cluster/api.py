@@ -14,7 +14,15 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, execution_pb2, execution_pb2_grpc, job_pb2, job_pb2_grpc
+from raftsched.v1 import (
+    cluster_pb2,
+    cluster_pb2_grpc,
+    execution_pb2,
+    execution_pb2_grpc,
+    job_pb2,
+    job_pb2_grpc,
+    workflow_pb2_grpc,
+)
 from tests.cluster.processes import PATIENCE
 
 T = TypeVar("T")
@@ -56,6 +64,7 @@ class Node:
         self.jobs = job_pb2_grpc.JobServiceStub(self.channel)
         self.executions = execution_pb2_grpc.ExecutionServiceStub(self.channel)
         self.cluster = cluster_pb2_grpc.ClusterServiceStub(self.channel)
+        self.workflows = workflow_pb2_grpc.WorkflowServiceStub(self.channel)
 
     def status(self, timeout_s: float = 2.0) -> cluster_pb2.GetStatusResponse | None:
         """None when the node does not answer."""
