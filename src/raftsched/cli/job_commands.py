@@ -12,7 +12,8 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP, failure_of
 from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
-from raftsched.cli.values import DURATION, GIVEN, PAIR, ZONE, parse_moment_ms, wall_clock_ms
+from raftsched.cli.schedule_options import moment, schedule_facts, schedule_fields, schedule_options, schedule_text
+from raftsched.cli.values import DURATION, GIVEN, PAIR
 from raftsched.client import (
     Backoff,
     CatchUpPolicy,
@@ -49,11 +50,7 @@ def job() -> None:
 @job.command("create", epilog=EXIT_CODES_HELP)
 @click.argument("handler")
 @click.option("--run-at", metavar="TIME", help="Once, at: ISO 8601, 'in 5m' or 'now'. A past time means now.")
-@click.option("--cron", metavar="EXPRESSION", help="On every tick: five fields, or six with seconds first.")
-@click.option("--every", type=DURATION, metavar="DURATION", help="At a fixed interval, from --start.")
-@click.option(
-    "--start", metavar="TIME", help="First occurrence of --every, written like --run-at.  [one interval from now]"
-)
+@schedule_options
 @click.option(
     "--depends-on",
     type=click.IntRange(1),
@@ -62,7 +59,6 @@ def job() -> None:
     help="When the job with this id has ended; repeat for several.",
 )
 @click.option("--rule", type=click.Choice(_RULES), help="What their ends must be.  [default: all_success]")
-@click.option("--tz", type=ZONE, metavar="ZONE", help="Time zone of --cron, and of times without offset.  [cron: UTC]")
 @click.option("--payload", metavar="TEXT", help="Handed to the handler as it is.")
 @click.option("--payload-file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--content-type", default="", metavar="TYPE", help="Of the payload.")
@@ -136,6 +132,7 @@ def create(
     \b
     Examples:
       raftsched job create reports.nightly --cron "0 2 * * *" --tz Europe/Berlin --name nightly
+      raftsched job create reports.daily --cron "0 9 * * *" --exclude "* * * * sat,sun" --calendar holidays
       raftsched job create mail.send --run-at "in 5m" --payload '{"to": "ada"}'
       raftsched job create shell.run --every 1h --payload '{"command": "df -h"}' --queue shell
       git rev-parse HEAD | raftsched job create builds.start --payload-file - --request-id build-42
@@ -303,17 +300,6 @@ def print_executions(executions: list[Execution]) -> None:
     )
 
 
-def schedule_text(job: Job) -> str:
-    """A job's schedule in a few words."""
-    if job.cron is not None:
-        return f"{job.cron} ({job.time_zone or 'UTC'})"
-    if job.every is not None:
-        return f"every {job.every}"
-    if job.depends_on:
-        return f"after {len(job.depends_on)} job{'s' if len(job.depends_on) > 1 else ''}"
-    return "once"
-
-
 def _print_skipped(skipped: list[SkippedOccurrence]) -> None:
     print_table(
         ("skipped from", "to", "count", "reason"),
@@ -342,7 +328,7 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("handler", job.handler),
         ("schedule", schedule_text(job)),
         ("run at", job.run_at),
-        ("start", job.start),
+        *schedule_facts(job),
         ("depends on", job.depends_on),
         ("rule", job.rule if job.depends_on else None),
         ("workflow", job.workflow_id),
@@ -390,23 +376,18 @@ def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
     if len(given) > 1:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise click.UsageError(f"{flags} exclude each other: a job has one schedule")
-    if options["start"] is not None and options["every"] is None:
-        raise click.UsageError("--start belongs to --every")
     run_at = None
     if not given or options["run_at"] is not None:
         run_at = _NOW if (options["run_at"] or "now") == "now" else moment(options["run_at"], tz, "--run-at")
     return JobSpec(
         handler,
         run_at=run_at,
-        cron=options["cron"],
-        time_zone=tz.key if tz and options["cron"] is not None else "",
-        every=_delta(options["every"]),
-        start=moment(options["start"], tz, "--start") if options["start"] is not None else None,
+        **schedule_fields(options),
         depends_on=options.get("depends_on", ()),
         rule=DependencyRule((options.get("rule") or "unspecified").upper()),
         payload=payload,
         content_type=options["content_type"],
-        namespace=options["namespace"],
+        namespace=options.get("namespace", ""),
         name=options["name"] or "",
         queue=options["queue"],
         priority=options["priority"],
@@ -447,15 +428,6 @@ def chosen_retry(options: dict[str, Any]) -> dict[str, Any]:
         "non_retryable_errors": options["no_retry_on"] or None,
     }
     return {name: value for name, value in given.items() if value is not None}
-
-
-def moment(text: str, tz: ZoneInfo | None, flag: str) -> datetime:
-    """The time that an option stands for. Raises BadParameter."""
-    try:
-        moment_ms = parse_moment_ms(text, tz, wall_clock_ms())
-        return datetime.fromtimestamp(moment_ms / 1000, UTC)
-    except (ValueError, OverflowError) as error:
-        raise click.BadParameter(str(error), param_hint=f"'{flag}'") from None
 
 
 def _delta(milliseconds: int | None) -> timedelta | None:

@@ -7,8 +7,9 @@ import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.job_commands import find_job, moment, read_payload
+from raftsched.cli.job_commands import find_job, read_payload
 from raftsched.cli.output import local_time, print_json
+from raftsched.cli.schedule_options import moment
 from raftsched.cli.values import GIVEN, ZONE
 from raftsched.client import Job, SyncClient
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from raftsched.cli.backup_commands import backup, restore
+from raftsched.cli.calendar_commands import calendar
 from raftsched.cli.cluster_commands import cluster
 from raftsched.cli.connection import Connection, connection_options
 from raftsched.cli.crontab_commands import crontab
@@ -74,6 +75,7 @@ for command in (
     workflow,
     execution,
     schedule,
+    calendar,
     dead_letter,
     limit,
     crontab,

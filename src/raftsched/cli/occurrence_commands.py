@@ -9,8 +9,9 @@ import click
 
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
-from raftsched.cli.job_commands import find_job, moment
+from raftsched.cli.job_commands import find_job
 from raftsched.cli.output import print_json, print_table
+from raftsched.cli.schedule_options import moment
 from raftsched.cli.values import GIVEN, ZONE
 from raftsched.client import Occurrence
 

@@ -7,7 +7,7 @@ import base64
 import dataclasses
 import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from typing import Any
 
@@ -56,6 +56,8 @@ def document(value: Any) -> Any:
         return value.value
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, dict):
         return {str(key): document(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

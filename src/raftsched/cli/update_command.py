@@ -70,7 +70,10 @@ def _given_fields(options: dict[str, Any]) -> list[str]:
     fields = [_FIELD_OF_OPTION.get(name, name) for name in given]
     # What is no field of its own belongs to the retry policy.
     fields = [name if name in _SPEC_FIELDS else "retry" for name in fields]
-    if "cron" not in fields:
+    if "cron" in fields:
+        # The option is there for all expressions.
+        fields.append("more_crons")
+    else:
         # The zone is that of the times.
         fields = [name for name in fields if name != "time_zone"]
     return list(dict.fromkeys(fields))

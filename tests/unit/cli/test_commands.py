@@ -280,7 +280,7 @@ def test_an_error_for_people_says_what_to_do(cli: CommandLine) -> None:
     [
         (("job", "create"), "Missing argument 'HANDLER'"),
         (("job", "create", "x", "--cron", "* * * * *", "--every", "1m"), "exclude each other"),
-        (("job", "create", "x", "--start", "now"), "--start belongs to --every"),
+        (("job", "create", "x", "--start", "now"), "--start belongs to --cron or --every"),
         (("job", "create", "x", "--run-at", "2030-01-01T00:00"), "no UTC offset"),
         (("job", "create", "x", "--run-at", "soon"), "is not a time"),
         (("job", "create", "x", "--jitter", "10"), "did you mean 10s"),

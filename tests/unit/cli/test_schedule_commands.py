@@ -1,6 +1,7 @@
 """`raftsched schedule next`."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -41,6 +42,36 @@ def test_a_tick_that_falls_on_the_first_instant_after_a_gap_by_itself_is_not_mar
     assert first == ("2026-03-29T03:00:00+02:00", "")
 
 
+def test_policies_exclusions_and_bounds_are_taken() -> None:
+    berlin = ("--tz", "Europe/Berlin")
+    assert ticks("30 2 * * *", *berlin, "--after", "2026-03-28T12:00", "-n", "1", "--gap", "skip") == [
+        ("2026-03-30T02:30:00+02:00", "")
+    ]
+    assert ticks("30 2 * * *", *berlin, "--after", "2026-10-24T12:00", "-n", "2", "--fold", "both") == [
+        ("2026-10-25T02:30:00+02:00", "fold, first"),
+        ("2026-10-25T02:30:00+01:00", "fold, second"),
+    ]
+    found = ticks(
+        *("0 9 * * *", "0 17 * * *", "--after", "2026-01-01T12:00", "--exclude", "* * * * sat,sun"),
+        *("--start", "2026-01-02T10:00Z", "--end", "2026-01-05T17:00Z"),
+    )
+    assert found == [("2026-01-02T17:00:00+00:00", ""), ("2026-01-05T09:00:00+00:00", "")]
+
+
+def test_a_calendar_is_read_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "days"
+    file.write_text("2026-12-25\n2026-12-26\n")
+    after = ("0 9 * * 5", "--after", "2026-12-20T00:00", "-n", "1")
+    assert ticks(*after, "--calendar", f"{file}:next-open-day") == [("2026-12-27T09:00:00+00:00", "")]
+    assert ticks(*after, "--calendar", str(file)) == [("2027-01-01T09:00:00+00:00", "")]
+
+
+def test_an_h_follows_from_the_name_and_every_counts_from_the_time_asked() -> None:
+    after = ("--after", "2026-01-01T00:00", "-n", "1")
+    assert ticks("H H * * *", "--name", "nightly", *after) == [("2026-01-01T18:29:00+00:00", "")]
+    assert ticks("@every 90s", *after) == [("2026-01-01T00:01:30+00:00", "")]
+
+
 def test_people_get_a_table() -> None:
     code, out, _ = run("0 0 29 2 *", "--after", "2096-03-01T00:00", "-n", "2")
     assert code == 0
@@ -53,6 +84,9 @@ def test_people_get_a_table() -> None:
     [
         (("0 0 31 2 *",), "never"),
         (("61 * * * *",), "expression"),
+        (("@every 5m", "--exclude", "* * * * 0"), "@every stands alone"),
+        (("* * * * *", "--exclude", "61 * * * *"), "exclude[0]"),
+        (("* * * * *", "--end", "tomorrow"), "--end"),
         (("* * * * *", "--after", "yesterday"), "--after"),
         (("* * * * *", "--tz", "Europe/Berlin", "--after", "2026-03-29T02:30"), "does not exist"),
         (("* * * * *", "--tz", "Europe/Berlim"), "Europe/Berlin"),
