@@ -52,14 +52,16 @@ class WorkflowServiceServicer:
     """
 
     def CreateWorkflow(self, request, context):
-        """Registers all jobs or none. A cycle or an unknown name is refused with the path that shows it.
+        """Registers all jobs or none. A cycle or an unknown name is refused with the path that shows it, which is also in the
+        ErrorInfo's metadata.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetWorkflow(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The nodes in the order of the request, each with its job as it is now; without one once the job has been removed.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

@@ -3,9 +3,12 @@
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
@@ -35,6 +38,7 @@ from raftsched.client.results import MAX_RESULT_BYTES
 from . import handlers_for_processes
 from .scripted_cluster import ScriptedCluster, serving
 
+README = Path(__file__).resolve().parents[3] / "README.md"
 DEADLINE_S = 30.0
 ONCE = RetryPolicy(max_attempts=1)
 ENDED = (JobState.SUCCEEDED, JobState.DEAD_LETTER, JobState.UPSTREAM_FAILED, JobState.CANCELLED)
@@ -120,6 +124,25 @@ async def test_results_go_down_a_workflow(node: str) -> None:
         assert job.depends_on == (workflow.job_ids["double"], workflow.job_ids["extract"])
         (execution,) = [found async for found in client.executions(job.id)]
         assert execution.cause is ExecutionCause.DEPENDENCY
+
+
+async def test_the_readme_tells_what_works(node: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    (create,) = [block for block in blocks if "create_workflow" in block]
+    (handlers,) = [block for block in blocks if "upstream_result" in block]
+    # On a queue of its own, and now rather than at two in the morning.
+    create = create.replace('cron="0 2 * * *", time_zone="Europe/Berlin"', 'run_at=now, queue="readme"')
+    create = create.replace('"etl.load"', '"etl.load", queue="readme"').replace('"mail.send"', '"m", queue="readme"')
+    names = {"Node": Node, "JobSpec": JobSpec, "DependencyRule": DependencyRule, "json": json}
+    worker = Worker([node], queues=["readme"])
+    exec(handlers.replace("    file =", "    return"), {**names, "app": worker})
+    worker.handler("m", inline=True)(lambda _context, _payload: None)
+    async with running(node, worker) as client:
+        scope: dict[str, Any] = {**names, "client": client, "now": datetime.now(UTC)}
+        exec(f"async def run():\n{indent(create, '    ')}\n    return workflow", scope)
+        workflow = await scope["run"]()
+        assert await result_of(client, workflow.job_ids["load"]) == b"orders.csv"
+        assert (await ended(client, workflow.job_ids["mail"])).state is JobState.SUCCEEDED
 
 
 async def test_what_is_too_large_or_cannot_be_told_fails_for_good(node: str) -> None:
