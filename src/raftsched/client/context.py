@@ -23,6 +23,8 @@ class StopReason(StrEnum):
     RUN_TIMEOUT = "RUN_TIMEOUT"
     # Another worker may have the execution by now.
     LEASE_LOST = "LEASE_LOST"
+    # The job's next occurrence took its place, as the overlap policy REPLACE wants it.
+    REPLACED = "REPLACED"
     SHUTDOWN = "SHUTDOWN"
 
 

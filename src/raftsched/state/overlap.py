@@ -184,7 +184,7 @@ def _replace(context: Context, job_key: bytes) -> bool:
     executions = unfinished.of_job(context, job_key, REPLACE_AT_ONCE)
     for execution in executions:
         row = context.writer.get_all(context.tables.executions, [execution])[0]
-        revoke(context, execution, row, worker_pb2.CANCEL_REASON_REQUESTED)
+        revoke(context, execution, row, worker_pb2.CANCEL_REASON_REPLACED)
     return bool(executions)
 
 

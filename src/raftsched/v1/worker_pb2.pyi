@@ -13,10 +13,12 @@ class CancelReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANCEL_REASON_REQUESTED: _ClassVar[CancelReason]
     CANCEL_REASON_RUN_TIMEOUT: _ClassVar[CancelReason]
     CANCEL_REASON_LEASE_LOST: _ClassVar[CancelReason]
+    CANCEL_REASON_REPLACED: _ClassVar[CancelReason]
 CANCEL_REASON_UNSPECIFIED: CancelReason
 CANCEL_REASON_REQUESTED: CancelReason
 CANCEL_REASON_RUN_TIMEOUT: CancelReason
 CANCEL_REASON_LEASE_LOST: CancelReason
+CANCEL_REASON_REPLACED: CancelReason
 
 class WorkerMessage(_message.Message):
     __slots__ = ("hello", "credit", "started", "heartbeat", "ack", "fail", "cancel_answer", "release", "goodbye")

@@ -138,3 +138,23 @@ async def test_a_lease_that_is_lost_after_the_request_ends_the_handler_without_a
             await cluster.until(lambda: cluster.held_tokens == [])
         assert not cluster.all_messages("ack")
         assert not cluster.all_messages("fail")
+
+
+async def test_a_handler_that_is_replaced_is_told_so_and_reports_nothing() -> None:
+    async with ScriptedCluster(1) as cluster:
+        worker = Worker(cluster.addresses)
+        contexts: list[Context] = []
+
+        @worker.handler("long")
+        async def long(context: Context, _payload: bytes) -> None:
+            contexts.append(context)
+            await asyncio.Event().wait()
+
+        async with serving(worker):
+            (entry,) = cluster.add("long")
+            await cluster.until(lambda: contexts)
+            tell(cluster, entry, worker_pb2.CANCEL_REASON_REPLACED)
+            await cluster.until(lambda: contexts[0].stop_reason is StopReason.REPLACED)
+            await cluster.until(lambda: cluster.held_tokens == [])
+        assert not cluster.all_messages("ack")
+        assert not cluster.all_messages("fail")

@@ -130,7 +130,7 @@ def test_replace_takes_the_lease_of_a_running_one_and_tells_its_worker(node: Nod
     node.advance(MINUTE_MS)
     node.fire()
     (first,) = leased.executions
-    reason = worker_pb2.CANCEL_REASON_REQUESTED
+    reason = worker_pb2.CANCEL_REASON_REPLACED
     assert node.effects.leases_ended == [LeaseEnded(session, leased.token, [first], reason)]
     assert statuses(node, job) == [CANCELLED, PENDING]
     assert node.ack(leased.token, leased.executions) == [first]
