@@ -13,6 +13,8 @@ from raftsched.state.results import Fired, Result
 FIRE_LIMIT = 2_000
 # More than this ready in every served queue serves nobody: it would only make LMDB's working set larger.
 READY_ENOUGH = 8_192
+# In a queue of several priorities or tenants, what is due later may have to go first; only what is ready is dealt out.
+READY_ENOUGH_SHARED = 1_000_000
 # After a Fire that moved nothing: the replicated clock is behind this node's, and catches up with every entry.
 CLOCK_BEHIND_WAIT_S = 0.01
 
@@ -82,4 +84,7 @@ class FirePump:
         served = self._served_queues()
         if not served:
             return sum(self._machine.ready_by_queue.values()) < READY_ENOUGH
-        return any(self._machine.leasable(queue) < READY_ENOUGH for queue in served)
+        return any(self._machine.leasable(queue) < self._enough(queue) for queue in served)
+
+    def _enough(self, queue: str) -> int:
+        return READY_ENOUGH_SHARED if self._machine.is_shared(queue) else READY_ENOUGH

@@ -22,6 +22,9 @@ class MachineViews(Protocol):
     def leasable(self, queue: str) -> int:
         """Executions that are ready and that no limit is known to hold back."""
 
+    def is_shared(self, queue: str) -> bool:
+        """Whether it ever had jobs of more than one priority or tenant."""
+
     def refill_ms(self, queue: str) -> int | None:
         """When a rate that holds executions of the queue back lets the next one through; None: none does."""
 

@@ -113,6 +113,8 @@ class Catalog:
         self._profiles: dict[bytes, Profile] = {}
         self._schedules: dict[bytes, Schedule] = {}
         self._queue_names: dict[int, str] = {}
+        # The rows keys.meta_share that were read or written, by queue.
+        self._shares: dict[int, bytes | None] = {}
 
     def trim(self) -> None:
         """Bounds memory. Call when everything interned has been committed, so that other threads can find it."""
@@ -190,7 +192,12 @@ class Catalog:
             self._note_retention(message)
         names = (namespace, queue, tenant, handler, concurrency_key)
         self._writer.put(self._tables.profiles, key, rows.PROFILE.pack(*names) + serialized)
-        return self.profile(key)
+        profile = self.profile(key)
+        share, known = profile.lane[keys.QUEUE_BYTES : keys.SHARE_BYTES], self._share(queue)
+        if known is None or (known and known != share):
+            self._shares[queue] = b"" if known else share
+            self._writer.put(self._tables.meta, keys.meta_share(queue), self._shares[queue] or b"")
+        return profile
 
     def _note_retention(self, message: command_pb2.Profile) -> None:
         if message.retention_age_ms:
@@ -210,6 +217,15 @@ class Catalog:
         self._writer.put(self._tables.schedule_ids, content, key)
         self._writer.put(self._tables.schedules, key, rows.SCHEDULE.pack(0) + serialized)
         return self.schedule(key), True
+
+    def is_shared(self, queue: int) -> bool:
+        """Whether a queue ever had jobs of more than one priority or tenant."""
+        return self._share(queue) == b""
+
+    def _share(self, queue: int) -> bytes | None:
+        if queue not in self._shares:
+            self._shares[queue] = self._writer.get(self._tables.meta, keys.meta_share(queue))
+        return self._shares[queue]
 
     def intern(self, kind: int, text: str) -> int:
         """The number of a namespace, queue, tenant, handler or concurrency key, from 1; a new one if need be."""

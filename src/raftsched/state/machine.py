@@ -19,6 +19,7 @@ from raftsched.model.errors import ImpossibleState, InvalidField, RaftschedError
 from raftsched.model.retention import RetentionSettings
 from raftsched.model.transitions import ExecutionState
 from raftsched.state import deadlines, dedup, due, endings, graph, overlap, retention
+from raftsched.state.backfill import apply_cancel_backfill, apply_create_backfill
 from raftsched.state.calendars import apply_delete_calendar, apply_put_calendar
 from raftsched.state.cancel import apply_cancel_job
 from raftsched.state.cancel_execution import apply_cancel_execution
@@ -53,6 +54,8 @@ _APPLY: dict[str, Callable[[Context, Any], Result]] = {
     "update_job": apply_update_job,
     "reschedule_job": apply_reschedule_job,
     "delete_job": apply_delete_job,
+    "create_backfill": apply_create_backfill,
+    "cancel_backfill": apply_cancel_backfill,
     "pause_job": apply_pause_job,
     "resume_job": apply_resume_job,
     "replay_dead_letters": apply_replay_dead_letters,
@@ -261,6 +264,10 @@ class Machine:
     def leasable(self, queue: str) -> int:
         """Executions of a queue that are ready and that no limit is known to hold back."""
         return self._context.ready.leasable(queue)
+
+    def is_shared(self, queue: str) -> bool:
+        """Whether a queue in which something became ready ever had jobs of more than one priority or tenant."""
+        return self._context.ready.is_shared(queue)
 
     def refill_ms(self, queue: str) -> int | None:
         """When a rate that holds executions of the queue back lets the next one through; None: none does."""

@@ -123,6 +123,11 @@ class ReadyLanes:
         number = self._queues.get(queue)
         return self._lanes.open_count(number) if number is not None else 0
 
+    def is_shared(self, queue: str) -> bool:
+        """Whether a queue ever had jobs of more than one priority or tenant."""
+        number = self._queues.get(queue)
+        return number is not None and self._catalog.is_shared(keys.unpack_small_id(number))
+
     def refill_ms(self, queue: str) -> int | None:
         """When a rate that holds executions of the queue back lets the next one through; None: none does."""
         number = self._queues.get(queue)

@@ -189,9 +189,11 @@ def skipped(job: int, scheduled_for_ms: int) -> bytes:
 # -> empty.
 SESSION_EXPIRY = 1
 RUN_TIMEOUT = 2
+# BACKFILL: (when its next step is due, backfill, 0) -> empty
 # DELETION: (when the job was deleted, job, 0) -> the newest of its executions that are left u64
 START_DEADLINE = 3
 DELETION = 4
+BACKFILL = 5
 
 
 def deadline(kind: int, time_ms: int, a: int, b: int = 0) -> bytes:
@@ -388,6 +390,8 @@ META_RESTAMPING = b"restamping"
 # With a schedule's id: its ticks later than this (u64) have changed.
 META_RESTAMP_AFTER = b"restamp_after"
 META_MEMBERSHIP = b"membership"
+# The newest id given to a backfill u64.
+META_BACKFILLS = b"backfills"
 
 
 def meta_tick_table(schedule: int) -> bytes:
@@ -407,6 +411,11 @@ def meta_stamping(schedule: int) -> bytes:
 def meta_turn(prefix: bytes) -> bytes:
     """What was served last of the lanes that begin with this prefix, see rows.py."""
     return b"turn" + prefix
+
+
+def meta_share(queue: int) -> bytes:
+    """The priority and tenant of all jobs that a queue ever had, as in their lanes; empty if there are several."""
+    return b"share" + _SMALL_ID.pack(queue)
 
 
 def meta_interned(kind: int) -> bytes:

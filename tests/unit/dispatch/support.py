@@ -46,6 +46,11 @@ class Views:
         counts = self.ready_by_queue if self.leasable_by_queue is None else self.leasable_by_queue
         return counts.get(queue, 0)
 
+    shared: set[str] = field(default_factory=set)
+
+    def is_shared(self, queue: str) -> bool:
+        return queue in self.shared
+
     def refill_ms(self, queue: str) -> int | None:
         return self.refill_by_queue.get(queue)
 

@@ -1,6 +1,6 @@
 """When due rows are fired."""
 
-from raftsched.dispatch.fire_pump import CLOCK_BEHIND_WAIT_S, READY_ENOUGH, FirePump
+from raftsched.dispatch.fire_pump import CLOCK_BEHIND_WAIT_S, READY_ENOUGH, READY_ENOUGH_SHARED, FirePump
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import OutcomeUnknown
 from raftsched.state.results import Fired, Rejected
@@ -111,3 +111,14 @@ def test_what_a_limit_holds_back_does_not_keep_others_from_becoming_ready() -> N
     pump, submitted, _ = make(views, "default")
     pump.step()
     assert len(submitted.commands) == 1
+
+
+def test_where_priorities_and_tenants_meet_what_is_due_becomes_ready_however_much_there_is() -> None:
+    views = Views(due_ms=0, ready_by_queue={"default": 10 * READY_ENOUGH}, shared={"default"})
+    pump, submitted, _ = make(views, "default")
+    pump.step()
+    assert len(submitted.commands) == 1
+    views = Views(due_ms=0, ready_by_queue={"default": READY_ENOUGH_SHARED}, shared={"default"})
+    pump, submitted, _ = make(views, "default")
+    assert pump.step() is None
+    assert submitted.commands == []

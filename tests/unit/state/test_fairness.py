@@ -253,3 +253,20 @@ def test_the_short_way_for_queues_with_one_lane_leases_the_same(tmp_path: Path) 
     assert quick.machine.digest == slow.machine.digest
     for node in (quick, slow):
         node.machine.close()
+
+
+def test_a_queue_is_shared_once_it_had_a_second_priority_or_tenant(node: Node) -> None:
+    for queue, other in (("one", {}), ("one", {"handler": "other"}), ("two", {}), ("two", {"tenant": "t"})):
+        node.create(1, queue=queue, **other)
+    node.create(1, queue="three", priority=1)
+    node.create(1, queue="three", priority=2)
+    node.fire()
+    for _ in range(2):
+        assert [node.machine.is_shared(queue) for queue in ("one", "two", "three", "none")] == [
+            False,
+            True,
+            True,
+            False,
+        ]
+        node.machine.commit()
+        node.reopen()
