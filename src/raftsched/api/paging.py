@@ -30,6 +30,7 @@ class Listing(IntEnum):
     WORKFLOW = 5
     OCCURRENCES = 6
     CALENDARS = 20
+    BACKFILLS = 30
 
 
 def page_size(requested: int) -> int:

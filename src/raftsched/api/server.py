@@ -9,6 +9,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from raftsched.api.backfill_service import BackfillService
 from raftsched.api.calendar_service import CalendarService
 from raftsched.api.cluster_service import ClusterService
 from raftsched.api.core_gate import CoreGate
@@ -20,6 +21,8 @@ from raftsched.api.limit_service import LimitService
 from raftsched.api.ports import Core
 from raftsched.api.workflow_service import WorkflowService
 from raftsched.v1 import (
+    backfill_pb2,
+    backfill_pb2_grpc,
     calendar_pb2,
     calendar_pb2_grpc,
     cluster_pb2,
@@ -158,6 +161,7 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
     workflows = WorkflowService(gate, wall_ms)
     dedup = DedupService(gate)
     limits = LimitService(gate)
+    backfills = BackfillService(gate, wall_ms)
     return (
         Service(
             job_pb2.DESCRIPTOR.services_by_name["JobService"].full_name,
@@ -182,6 +186,10 @@ def _public_services(core: Core, wall_ms: Callable[[], int]) -> tuple[Service, .
         Service(
             dedup_pb2.DESCRIPTOR.services_by_name["DedupService"].full_name,
             lambda server: dedup_pb2_grpc.add_DedupServiceServicer_to_server(dedup, server),
+        ),
+        Service(
+            backfill_pb2.DESCRIPTOR.services_by_name["BackfillService"].full_name,
+            lambda server: backfill_pb2_grpc.add_BackfillServiceServicer_to_server(backfills, server),
         ),
         Service(
             limit_pb2.DESCRIPTOR.services_by_name["LimitService"].full_name,

@@ -40,6 +40,12 @@ PAUSE_NOTE_MAX_LENGTH = 500
 # A job that may fail more often in a row is never paused for it.
 PAUSE_AFTER_FAILURES_MAX = 10_000
 
+# One list in one log entry, below a megabyte; a year of one time every five minutes.
+BACKFILL_MAX_TICKS = 100_000
+# Each execution of a backfill is a step of its own.
+BACKFILL_INTERVAL_MIN_MS = 100
+BACKFILL_INTERVAL_MAX_MS = DAY_MS
+
 # Labels are for filters. A row is read whole to answer a list, so it stays small.
 LABELS_MAX_COUNT = 32
 LABEL_KEY_MAX_LENGTH = 63

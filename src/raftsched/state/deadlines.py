@@ -2,7 +2,7 @@
 
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.retry import RUN_TIMEOUT_CLASS
-from raftsched.state import delete, failures, leases, restamp, schedules, sessions, start_deadline
+from raftsched.state import backfill_steps, delete, failures, leases, restamp, schedules, sessions, start_deadline
 from raftsched.state.context import Context
 from raftsched.state.results import Done, LeaseEnded
 from raftsched.store import keys, rows
@@ -12,6 +12,8 @@ from raftsched.v1 import worker_pb2
 MAX_DEADLINES = 10_000
 # Deleted jobs whose history one command goes on removing; each costs as much as hundreds of deadlines.
 DELETIONS_AT_ONCE = 2
+# Backfills that one command takes a step of: at worst each looks at a thousand executions.
+BACKFILLS_AT_ONCE = 5
 
 
 def next_deadline_ms(context: Context) -> int | None:
@@ -23,7 +25,7 @@ def next_deadline_ms(context: Context) -> int | None:
     timeout_ms = _first_ms(context, keys.RUN_TIMEOUT)
     if timeout_ms is not None:
         times.append(timeout_ms)
-    for kind in (keys.START_DEADLINE, keys.DELETION):
+    for kind in (keys.START_DEADLINE, keys.DELETION, keys.BACKFILL):
         start_ms = _first_ms(context, kind)
         if start_ms is not None:
             times.append(start_ms)
@@ -45,6 +47,8 @@ def apply_tick(context: Context, command: command_pb2.Tick) -> Done:
         start_deadline.end_one(context, key)
     for key in _over(context, keys.DELETION, min(limit, DELETIONS_AT_ONCE)):
         delete.remove_some(context, key)
+    for key in _over(context, keys.BACKFILL, min(limit, BACKFILLS_AT_ONCE)):
+        backfill_steps.step(context, key)
     schedules.stamp_some(context, min(command.limit, MAX_DEADLINES))
     restamp.restamp_some(context, min(command.limit, MAX_DEADLINES))
     return Done()

@@ -3,7 +3,7 @@
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import JobNotFound, JobStateForbids
 from raftsched.model.transitions import ExecutionState
-from raftsched.state import removal, unfinished
+from raftsched.state import backfill, removal, unfinished
 from raftsched.state.cancel import apply_cancel_job, executions_under_way
 from raftsched.state.context import Context
 from raftsched.state.lifecycle import IS_TERMINAL
@@ -14,6 +14,8 @@ from raftsched.v1 import worker_pb2
 
 # Executions, and skipped ranges, of one job that one step removes.
 STEP = 500
+# Backfills; each has some hundred rows at most.
+BACKFILLS = 20
 _STATUS = rows.EXECUTION_STATUS
 _HELD = (ExecutionState.LEASED, ExecutionState.RUNNING)
 
@@ -62,7 +64,8 @@ def remove_some(context: Context, rest: bytes) -> None:
     if gone:
         numbers = sorted(gone)
         removal.remove_executions(context, numbers, [gone[number] for number in numbers])
-    if execution == keys.NO_EXECUTION and _remove_skipped(context, job) < STEP:
+    is_last = execution == keys.NO_EXECUTION and _remove_skipped(context, job) < STEP
+    if is_last and backfill.forget_some(context, job, BACKFILLS) < BACKFILLS:
         context.writer.delete(context.tables.deadlines, rest)
     elif execution != newest:
         context.writer.put(context.tables.deadlines, rest, execution)

@@ -56,6 +56,13 @@ class Triggered:
 
 
 @dataclass(frozen=True, slots=True)
+class BackfillChanged:
+    """The backfill is as the command wants it, now or since an earlier request."""
+
+    backfill: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionCancelled:
     """The execution is CANCELLED, or runs and was asked to stop."""
 
@@ -180,6 +187,7 @@ Result = (
     | JobCancelled
     | JobChanged
     | ExecutionCancelled
+    | BackfillChanged
     | Triggered
     | CancelNeedsWorker
     | Replayed

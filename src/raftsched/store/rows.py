@@ -50,7 +50,8 @@ DUE_RETRY = b"\x03"
 
 # executions: execution -> row
 #   0 job u64 | 8 previous execution of the job u64 | 16 scheduled_for_ms u64
-#   24 cause u8 (raftsched.v1.ExecutionCause, 0: its schedule; with OWN_PAYLOAD, CANCEL_REQUESTED) | 25 payload_bytes u24 | 28 profile u32
+#   24 cause u8 (raftsched.v1.ExecutionCause, 0: its schedule; with OWN_PAYLOAD, CANCEL_REQUESTED)
+#   25 payload_bytes u24 | 28 profile u32
 #   32 fired_ms u64 | 40 failures u16 | 42 lost_leases u16
 #   44 attempt u16 (the newest begun, 0: none) | 46 session u64 | 54 token u64 | 62 leased_ms u64 | 70 status u8
 #   71 started_ms u64 | 79 ended_ms u64
