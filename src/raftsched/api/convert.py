@@ -24,7 +24,7 @@ from raftsched.api.recurrence import (
 )
 from raftsched.internal.v1 import command_pb2
 from raftsched.model import cron_input, limits
-from raftsched.model.errors import InvalidField, NotImplementedField, RaftschedError
+from raftsched.model.errors import InvalidField, RaftschedError
 from raftsched.model.schedule import first_interval_tick
 from raftsched.state.calendars import FindCalendar
 from raftsched.store import keys
@@ -56,6 +56,8 @@ _PROFILE_FIELDS = {
     "max_elapsed_ms": "retry.max_elapsed",
     "non_retryable_errors": "retry.non_retryable_errors",
     "run_timeout_ms": "run_timeout",
+    "retention_age_ms": "retention.max_age",
+    "retention_executions": "retention.max_executions",
     "jitter_ms": "jitter",
     "overlap": "overlap",
     "catch_up": "catch_up",
@@ -72,8 +74,6 @@ _PROFILE_FIELDS = {
 }
 # Of these a one-off has none of its own.
 _OF_SERIES = ("overlap", "overlap_limit", "catch_up")
-# Fields that this version does not carry out yet, hence refuses.
-_NOT_YET_MESSAGES = ("retention",)
 # A run_at in the past was replaced by the clock of the node that took it; nodes' clocks are closer than this.
 _CLOCK_SKEW_MS = limits.MINUTE_MS
 
@@ -156,7 +156,6 @@ class CommandBuilder:
             or job.pause_note
             or job.workflow_id
             or job.HasField("pause_time")
-            or any(job.HasField(field) for field in _NOT_YET_MESSAGES)
         ):
             _refuse_fields(job)
         if kind == "run_at":
@@ -300,9 +299,6 @@ def _refuse_fields(job: job_pb2.Job) -> None:
     for field in ("create_time", "next_run_time", "cancel_time", "pause_time"):
         if job.HasField(field):
             raise InvalidField("set by the server only; leave it unset", field=field)
-    for field in _NOT_YET_MESSAGES:
-        if job.HasField(field):
-            raise NotImplementedField(field=field)
 
 
 def _refuse_far_future(time_ms: int, now_ms: int, field: str) -> None:

@@ -39,6 +39,7 @@ class JobSettings(NamedTuple):
     concurrency_limit: int
     # A value of DependencyRule, 0 for a job that depends on nothing.
     dependency_rule: int = 0
+    retention: bytes | None = None
 
 
 def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
@@ -59,6 +60,7 @@ def job_settings(job: job_pb2.Job, *, recurring: bool) -> JobSettings:
         job.concurrency_key,
         job.concurrency_limit,
         job.dependencies.rule or job_pb2.DEPENDENCY_RULE_ALL_SUCCESS if job.HasField("dependencies") else 0,
+        job.retention.SerializeToString() if job.HasField("retention") else None,
     )
 
 
@@ -107,6 +109,8 @@ def profile_bytes(settings: JobSettings) -> bytes:
     if settings.concurrency_key or settings.concurrency_limit:
         _set_concurrency(profile, settings)
     _set_retry(profile, job_pb2.RetryPolicy.FromString(settings.retry or b""))
+    if settings.retention is not None:
+        _set_retention(profile, job_pb2.Retention.FromString(settings.retention))
     return profile.SerializeToString(deterministic=True)
 
 
@@ -121,6 +125,20 @@ def _set_concurrency(profile: command_pb2.Profile, settings: JobSettings) -> Non
         )
     profile.concurrency_key = settings.concurrency_key
     profile.concurrency_limit = settings.concurrency_limit
+
+
+def _set_retention(profile: command_pb2.Profile, retention: job_pb2.Retention) -> None:
+    if retention.HasField("max_age"):
+        profile.retention_age_ms = validate.duration_ms(
+            retention.max_age,
+            "retention.max_age",
+            low_ms=limits.RETENTION_AGE_MIN_MS,
+            high_ms=limits.RETENTION_AGE_MAX_MS,
+        )
+    most = limits.RETENTION_EXECUTIONS_MAX
+    if retention.max_executions > most:
+        raise InvalidField(f"{retention.max_executions} is not 1–{most:,}", field="retention.max_executions")
+    profile.retention_executions = retention.max_executions
 
 
 def _set_retry(profile: command_pb2.Profile, retry: job_pb2.RetryPolicy) -> None:

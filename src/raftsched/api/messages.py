@@ -53,6 +53,7 @@ def job_message(record: JobRecord) -> job_pb2.Job:
         labels=row.labels,
         jitter=optional_duration(profile.jitter_ms),
         retry=_retry_policy(profile),
+        retention=_retention(profile),
         run_timeout=optional_duration(profile.run_timeout_ms),
         start_deadline=optional_duration(profile.start_deadline_ms),
         state=cast("job_pb2.JobState", record.state),
@@ -154,6 +155,14 @@ def dead_letter_message(record: DeadLetterRecord) -> execution_pb2.DeadLetter:
         handler=record.profile.handler,
         job_name=record.job_name,
         dead_time=timestamp(record.dead_ms),
+    )
+
+
+def _retention(profile: command_pb2.Profile) -> job_pb2.Retention | None:
+    if not profile.retention_age_ms and not profile.retention_executions:
+        return None
+    return job_pb2.Retention(
+        max_age=optional_duration(profile.retention_age_ms), max_executions=profile.retention_executions
     )
 
 

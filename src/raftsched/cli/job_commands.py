@@ -23,6 +23,7 @@ from raftsched.client import (
     JobSpec,
     JobState,
     OverlapPolicy,
+    Retention,
     RetryPolicy,
     SkippedOccurrence,
     SyncClient,
@@ -101,6 +102,8 @@ def job() -> None:
 @click.option("--catch-up-limit", type=int, default=0, help="So many missed ticks run, the latest ones (all).")
 @click.option("--catch-up-interval", type=DURATION, metavar="DURATION", help="Time between missed ticks (all).  [none]")
 @click.option("--max-runs", type=int, default=0, help="After so many runs a recurring job is completed.")
+@click.option("--keep-for", type=DURATION, metavar="DURATION", help="Finished executions.  [the cluster's default]")
+@click.option("--keep-last", type=int, metavar="N", help="So many executions.  [the cluster's default]")
 @click.option(
     "--start-deadline", type=DURATION, metavar="DURATION", help="What did not start so long after its time is skipped."
 )
@@ -355,6 +358,8 @@ def _facts(job: Job) -> list[tuple[str, Any]]:
         ("catch-up interval", job.catch_up_interval),
         ("max runs", job.max_runs or None),
         ("start deadline", job.start_deadline),
+        ("kept for", job.retention.max_age),
+        ("kept executions", job.retention.max_executions or None),
         ("pause after failures", job.pause_after_failures or None),
         ("concurrency key", job.concurrency_key),
         ("concurrency limit", job.concurrency_limit or None),
@@ -407,7 +412,13 @@ def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
         catch_up_interval=_delta(options["catch_up_interval"]),
         max_runs=options["max_runs"],
         start_deadline=_delta(options["start_deadline"]),
+        retention=_retention(options),
     )
+
+
+def _retention(options: dict[str, Any]) -> Retention | None:
+    max_age, most = _delta(options["keep_for"]), options["keep_last"] or 0
+    return Retention(max_age, most) if max_age is not None or most else None
 
 
 def _retry(options: dict[str, Any]) -> RetryPolicy | None:

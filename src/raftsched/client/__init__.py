@@ -13,6 +13,7 @@
     app.run()
 """
 
+from raftsched.client.backfills import Backfill, BackfillPreview, BackfillState
 from raftsched.client.context import Context, ExecutionStopped, StopReason
 from raftsched.client.dedup import Dedup, KeyBusy
 from raftsched.client.errors import (
@@ -80,6 +81,7 @@ from raftsched.client.values import (
     Occurrence,
     OverlapPolicy,
     QueueStatus,
+    Retention,
     RetryPolicy,
     SkippedOccurrence,
     SkipReason,
@@ -93,7 +95,10 @@ from raftsched.client.worker import Worker, WorkerStats
 __all__ = [
     "Attempt",
     "AttemptOutcome",
+    "Backfill",
     "BackfillNotFound",
+    "BackfillPreview",
+    "BackfillState",
     "Backoff",
     "Calendar",
     "CalendarInUse",
@@ -156,6 +161,7 @@ __all__ = [
     "PlainFailure",
     "QueueStatus",
     "RaftschedError",
+    "Retention",
     "RetryAfter",
     "RetryPolicy",
     "SkipReason",

@@ -65,6 +65,8 @@ def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = 
         set_duration(job.catch_up_interval, spec.catch_up_interval, "catch_up_interval")
     if spec.start_deadline is not None:
         set_duration(job.start_deadline, spec.start_deadline, "start_deadline")
+    if spec.retention is not None:
+        _set_retention(job.retention, spec.retention)
     if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
         member = member_name(values.OverlapPolicy, spec.overlap, "overlap")
         assign(job, "overlap", f"OVERLAP_POLICY_{member}")
@@ -174,6 +176,10 @@ def job_value(job: job_pb2.Job, *, existed: bool = False) -> values.Job:
         catch_up_interval=span_value(job.catch_up_interval) if job.HasField("catch_up_interval") else None,
         max_runs=job.max_runs,
         start_deadline=span_value(job.start_deadline) if job.HasField("start_deadline") else None,
+        retention=values.Retention(
+            max_age=span_value(job.retention.max_age) if job.retention.HasField("max_age") else None,
+            max_executions=job.retention.max_executions,
+        ),
     )
 
 
@@ -366,6 +372,14 @@ def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, .
 
 def _rule(rule: job_pb2.DependencyRule) -> values.DependencyRule:
     return enum_value(values.DependencyRule, job_pb2.DependencyRule.Name, rule, "DEPENDENCY_RULE_")
+
+
+def _set_retention(message: job_pb2.Retention, retention: values.Retention) -> None:
+    # An empty one is none, and the cluster's defaults count.
+    message.SetInParent()
+    if retention.max_age is not None:
+        set_duration(message.max_age, retention.max_age, "retention.max_age")
+    assign(message, "max_executions", retention.max_executions)
 
 
 def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:

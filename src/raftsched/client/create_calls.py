@@ -8,7 +8,15 @@ from typing import Any
 from raftsched.client import convert
 from raftsched.client.errors import RaftschedError
 from raftsched.client.schedules import CalendarUse, FoldPolicy, GapPolicy
-from raftsched.client.values import CatchUpPolicy, DependencyRule, Job, JobSpec, OverlapPolicy, RetryPolicy
+from raftsched.client.values import (
+    CatchUpPolicy,
+    DependencyRule,
+    Job,
+    JobSpec,
+    OverlapPolicy,
+    Retention,
+    RetryPolicy,
+)
 from raftsched.v1 import job_pb2
 
 # What one BatchCreateJobs takes; see job.proto.
@@ -61,6 +69,7 @@ class CreateCalls:
         catch_up_interval: timedelta | None = None,
         max_runs: int = 0,
         start_deadline: timedelta | None = None,
+        retention: Retention | None = None,
         request_id: str | None = None,
     ) -> Job:
         """Registers one job; see JobSpec for the arguments. It is on a quorum's disks when this returns.
@@ -105,6 +114,7 @@ class CreateCalls:
             catch_up_interval=catch_up_interval,
             max_runs=max_runs,
             start_deadline=start_deadline,
+            retention=retention,
         )
         return await self.create_spec(spec, request_id=request_id)
 

@@ -132,6 +132,16 @@ class DependencyRule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """Which finished executions, and skipped ranges, of a job are kept; None and 0 are the cluster's defaults."""
+
+    # From the end of an execution.
+    max_age: timedelta | None = None
+    # The newest executions; up to a fourth more may be kept.
+    max_executions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When an attempt that failed is tried again; see RetryPolicy in job.proto for the bounds.
 
@@ -202,6 +212,7 @@ class JobSpec:
     max_runs: int = 0
     # What did not start so long after its time is skipped.
     start_deadline: timedelta | None = None
+    retention: Retention | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +278,7 @@ class Job:
     catch_up_interval: timedelta | None = None
     max_runs: int = 0
     start_deadline: timedelta | None = None
+    retention: Retention = Retention()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

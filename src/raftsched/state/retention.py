@@ -179,7 +179,9 @@ def _is_past(
     context: Context, rules: _Rules, oldest_kept: OldestKept, number: bytes, row: bytes, job: bytes | None
 ) -> bool:
     """Whether it is past its job's age, or not among the newest that are kept by number."""
-    settings = context.catalog.profile(row[rows.EXECUTION_PROFILE]).message
+    # What the job says now, not what it said when this execution was fired.
+    profile = job[rows.JOB_PROFILE] if job is not None else row[rows.EXECUTION_PROFILE]
+    settings = context.catalog.profile(profile).message
     age_ms = settings.retention_age_ms or rules.age_ms
     if age_ms and _end_ms(context, row) + age_ms <= context.now_ms:
         return True
