@@ -53,8 +53,9 @@ class Plan:
 def check(context: Context, command: command_pb2.CreateJobs, profiles: Sequence[command_pb2.Profile]) -> Plan | None:
     """None when no job depends on another. Raises InvalidField, DependencyCycle or JobNotFound."""
     rules = {}
+    of_profile = [profile.dependency_rule for profile in profiles]
     for number, job in enumerate(command.jobs):
-        rule = profiles[job.profile].dependency_rule
+        rule = of_profile[job.profile]
         if rule or job.upstreams or job.upstream_positions:
             if rule not in _RULES or not (job.upstreams or job.upstream_positions) or job.schedule:
                 raise InvalidField(

@@ -120,6 +120,52 @@ async def test_what_means_nothing_for_a_job_that_waits_is_refused(api: Api, fiel
     assert (told.code, told.field) == (grpc.StatusCode.INVALID_ARGUMENT, f"job.{next(iter(fields))}")
 
 
+async def test_a_job_that_waits_is_changed_but_not_in_what_it_waits_for(api: Api) -> None:
+    first = (await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=PAST))).job
+    join = await create_dependent(api, first.id, payload=b"old")
+
+    async def change(*names: str, **fields: object) -> job_pb2.Job:
+        request = job_pb2.UpdateJobRequest(job=job_pb2.Job(id=join.id, **fields))  # type: ignore[arg-type]
+        request.update_mask.paths.extend(names)
+        return (await api.jobs.UpdateJob(request)).job
+
+    changed = await change("priority", "payload", priority=7, payload=b"new")
+    assert (changed.priority, changed.payload, changed.state) == (7, b"new", BLOCKED)
+    assert list(changed.dependencies.job_ids) == [first.id]
+    assert changed.dependencies.rule == job_pb2.DEPENDENCY_RULE_ALL_SUCCESS
+    for name, fields in (
+        ("dependencies", {"dependencies": job_pb2.Dependencies(job_ids=[join.id])}),
+        ("run_at", {"run_at": {"seconds": 1}}),
+        ("cron", {"cron": cron()}),
+    ):
+        async with refused() as told:
+            await change(name, **fields)
+        assert told.code in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
+    assert run(api) == [first.id]
+    api.core.fire()
+    leased = api.core.lease(api.core.open_session())
+    assert (list(leased.jobs), list(leased.payloads)) == ([join.id], [b"new"])
+
+
+async def test_a_job_that_waits_can_be_cancelled_and_deleted_but_not_paused_or_triggered(api: Api) -> None:
+    first = (await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=PAST))).job
+    join = await create_dependent(api, first.id)
+    for call, request in (
+        (api.jobs.PauseJob, job_pb2.PauseJobRequest(id=join.id)),
+        (api.jobs.TriggerJob, job_pb2.TriggerJobRequest(id=join.id)),
+        (api.jobs.RescheduleJob, job_pb2.RescheduleJobRequest(id=join.id, run_at={"seconds": 1})),
+    ):
+        async with refused() as told:
+            await call(request)
+        assert (told.code, told.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "JOB_STATE_FORBIDS")
+    below = await create_dependent(api, join.id, rule=job_pb2.DEPENDENCY_RULE_NONE_FAILED)
+    cancelled = await api.jobs.CancelJob(job_pb2.CancelJobRequest(id=join.id))
+    assert cancelled.job.state == job_pb2.JOB_STATE_CANCELLED
+    assert list(cancelled.job.dependencies.job_ids) == [first.id]
+    await api.jobs.DeleteJob(job_pb2.DeleteJobRequest(id=join.id))
+    assert sorted(run(api)) == [first.id, below.id]
+
+
 async def test_an_unknown_upstream_is_not_found(api: Api) -> None:
     async with refused() as told:
         await create_dependent(api, 77)
