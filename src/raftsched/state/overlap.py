@@ -120,7 +120,7 @@ def start_waiting(context: Context, job_key: bytes) -> None:
 
 def drop_waiting(context: Context, job_key: bytes, job: bytes, reason: int) -> None:
     """Records what waits in the job's overlap queue as skipped for this reason."""
-    for occurrence in overlap_queue.of_job(context, job_key, keys.MAX_ID):
+    for occurrence in overlap_queue.of_job(context, job_key):
         overlap_queue.remove(context, job_key, occurrence.place)
         is_tick = not occurrence.cause
         skipped.record_one(context, job_key, job, reason, occurrence.scheduled_for_ms, is_tick=is_tick)
@@ -129,7 +129,7 @@ def drop_waiting(context: Context, job_key: bytes, job: bytes, reason: int) -> N
 def policy_changed(context: Context, job_key: bytes, job: bytes) -> None:
     """Call when a job's row has come to name another profile: what is unfinished counts under the new policy too."""
     settings = context.catalog.profile(job[rows.JOB_PROFILE])
-    for execution in unfinished.of_job(context, job_key, keys.MAX_ID):
+    for execution in unfinished.of_job(context, job_key):
         unfinished.remove(context, job_key, execution)
     unfinished.untrack(context, job_key)
     if settings.overlap != _QUEUE:

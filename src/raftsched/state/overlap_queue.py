@@ -26,12 +26,12 @@ class Waiting:
         return cls(place, scheduled_for_ms, cause & ~rows.OWN_PAYLOAD, own, payload)
 
 
-def of_job(context: Context, job_key: bytes, limit: int) -> list[Waiting]:
-    """Up to `limit` of a job, in their order."""
+def of_job(context: Context, job_key: bytes, limit: int | None = None) -> list[Waiting]:
+    """Those of a job in their order, up to `limit`."""
     prefix = keys.extra(job_key, keys.EXTRA_WAITING)
     found: list[Waiting] = []
     cursor = context.writer.cursor(context.tables.extras)
-    if limit and cursor.set_range(prefix):
+    if cursor.set_range(prefix):
         for key, value in cursor.iternext():
             if not key.startswith(prefix) or len(found) == limit:
                 break

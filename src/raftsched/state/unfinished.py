@@ -4,19 +4,20 @@ Those are the jobs whose overlap policy asks for it at every occurrence (Profile
 those of `context.tracked`. Of any other job with the policy SKIP only the newest execution can be unfinished.
 """
 
-from itertools import islice
-
 from raftsched.state.context import Context
 from raftsched.store import keys
 
 
-def of_job(context: Context, job_key: bytes, limit: int) -> list[bytes]:
-    """Keys of up to `limit` unfinished executions of a job that is kept track of, oldest first."""
+def of_job(context: Context, job_key: bytes, limit: int | None = None) -> list[bytes]:
+    """Keys of the unfinished executions of a job that is kept track of, oldest first, up to `limit`."""
+    found: list[bytes] = []
     cursor = context.writer.cursor(context.tables.unfinished)
-    if not cursor.set_range(job_key):
-        return []
-    found = islice(cursor.iternext(values=False), limit)
-    return [key[keys.ID_BYTES :] for key in found if key.startswith(job_key)]
+    if cursor.set_range(job_key):
+        for key in cursor.iternext(values=False):
+            if not key.startswith(job_key) or len(found) == limit:
+                break
+            found.append(key[keys.ID_BYTES :])
+    return found
 
 
 def add(context: Context, job_key: bytes, execution: bytes) -> None:

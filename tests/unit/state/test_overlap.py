@@ -261,11 +261,8 @@ def test_a_worker_that_dies_with_its_node_does_not_block_a_skip_job_for_ever(nod
     assert node.state_of(leased.executions[0]) != RUNNING
 
 
-def test_a_changed_policy_counts_what_is_under_way_already(node: Node) -> None:
-    job = minutely_job(node, overlap=ALLOW)
-    for _ in range(2):
-        next_minute(node)
-    (other,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS + 10**9, overlap=QUEUE)
+def give_profile_of(node: Node, job: int, other: int) -> None:
+    """As UpdateJob does."""
     context = node.machine._context
     key = keys.pack_id(job)
     row = context.writer.get_all(context.tables.jobs, [key])[0]
@@ -273,6 +270,49 @@ def test_a_changed_policy_counts_what_is_under_way_already(node: Node) -> None:
     row = row[:21] + profile + row[25:]
     context.writer.put(context.tables.jobs, key, row)
     overlap.policy_changed(context, key, row)
+
+
+def test_a_job_that_no_longer_queues_skips_while_what_it_had_started_runs(node: Node) -> None:
+    job = minutely_job(node, overlap=QUEUE)
+    for _ in range(3):
+        next_minute(node)
+    (other,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS + 10**9, overlap=SKIP)
+    give_profile_of(node, job, other)
+    assert node.table("unfinished") == []
+    assert node.skipped(job) == [(START_MS + MINUTE_MS, START_MS + 2 * MINUTE_MS, 2, execution_pb2.SKIP_REASON_UPDATED)]
+    next_minute(node)
+    assert node.skipped(job)[-1] == (START_MS + 3 * MINUTE_MS, START_MS + 3 * MINUTE_MS, 1, OVERLAP)
+    leased = node.lease(node.open_session(ttl_ms=3_600_000))
+    node.ack(leased.token, leased.executions)
+    next_minute(node)
+    assert statuses(node, job) == [SUCCEEDED, PENDING]
+    node.check()
+
+
+def test_what_waits_long_has_its_whole_run_timeout(node: Node) -> None:
+    job = minutely_job(node, overlap=QUEUE, overlap_limit=1, run_timeout_ms=30_000)
+    session = node.open_session(ttl_ms=86_400_000)
+    node.fire()
+    first = node.lease(session)
+    node.now_ms = START_MS + MINUTE_MS
+    node.fire()
+    node.ack(first.token, first.executions)
+    node.advance(3_600_000)
+    node.tick()
+    assert statuses(node, job) == [SUCCEEDED, PENDING]
+    second = node.lease(session)
+    node.advance(29_999)
+    node.tick()
+    assert statuses(node, job)[1] == LEASED
+    assert node.ack(second.token, second.executions) == []
+
+
+def test_a_changed_policy_counts_what_is_under_way_already(node: Node) -> None:
+    job = minutely_job(node, overlap=ALLOW)
+    for _ in range(2):
+        next_minute(node)
+    (other,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS + 10**9, overlap=QUEUE)
+    give_profile_of(node, job, other)
     next_minute(node)
     assert waiting(node, job) == [2]
     session = node.open_session(ttl_ms=3_600_000)
@@ -281,5 +321,5 @@ def test_a_changed_policy_counts_what_is_under_way_already(node: Node) -> None:
     assert waiting(node, job) == [2]
     node.ack(leased.token, leased.executions[1:])
     assert waiting(node, job) == []
-    assert context.tracked == set()
+    assert node.machine._context.tracked == set()
     assert statuses(node, job) == [SUCCEEDED, SUCCEEDED, PENDING]
