@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from raftsched.cli.backfill_commands import backfill
 from raftsched.cli.backup_commands import backup, restore
 from raftsched.cli.calendar_commands import calendar
 from raftsched.cli.cluster_commands import cluster
@@ -74,6 +75,7 @@ for command in (
     job,
     workflow,
     execution,
+    backfill,
     schedule,
     calendar,
     dead_letter,

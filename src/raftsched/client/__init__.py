@@ -57,6 +57,8 @@ from raftsched.client.outcomes import PermanentError, RetryAfter, Snooze
 from raftsched.client.schedules import Calendar, CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.client.sync import SyncClient
 from raftsched.client.values import (
+    Alarm,
+    AlarmKind,
     Attempt,
     AttemptOutcome,
     Backoff,
@@ -70,6 +72,7 @@ from raftsched.client.values import (
     Job,
     JobSpec,
     JobState,
+    Kept,
     KeyClaim,
     Limit,
     LimitScope,
@@ -93,6 +96,8 @@ from raftsched.client.values import (
 from raftsched.client.worker import Worker, WorkerStats
 
 __all__ = [
+    "Alarm",
+    "AlarmKind",
     "Attempt",
     "AttemptOutcome",
     "Backfill",
@@ -134,6 +139,7 @@ __all__ = [
     "JobSpec",
     "JobState",
     "JobStateForbids",
+    "Kept",
     "KeyBusy",
     "KeyClaim",
     "KeyNotOwned",

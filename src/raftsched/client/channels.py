@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 
 from raftsched.client.errors import ClientClosed, RaftschedError, from_rpc
+from raftsched.v1.backfill_pb2_grpc import BackfillServiceStub
 from raftsched.v1.calendar_pb2_grpc import CalendarServiceStub
 from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
 from raftsched.v1.dedup_pb2_grpc import DedupServiceStub
@@ -65,7 +66,7 @@ def open_channel(
 class Stubs:
     """The unary services of one node."""
 
-    __slots__ = ("calendars", "channel", "cluster", "dedup", "executions", "jobs", "limits", "workflows")
+    __slots__ = ("backfills", "calendars", "channel", "cluster", "dedup", "executions", "jobs", "limits", "workflows")
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.channel = channel
@@ -76,6 +77,7 @@ class Stubs:
         self.workflows: Any = WorkflowServiceStub(channel)
         self.dedup: Any = DedupServiceStub(channel)
         self.limits: Any = LimitServiceStub(channel)
+        self.backfills: Any = BackfillServiceStub(channel)
 
 
 class _Node:

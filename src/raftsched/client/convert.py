@@ -333,6 +333,20 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         health=enum_value(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
         cluster_id=status.cluster_id,
         time_zone_database=status.time_zone_database,
+        alarms=tuple(
+            values.Alarm(
+                kind=enum_value(values.AlarmKind, cluster_pb2.AlarmKind.Name, alarm.kind, "ALARM_KIND_"),
+                message=alarm.message,
+            )
+            for alarm in status.alarms
+        ),
+        kept=values.Kept(
+            skipped_ranges=status.kept.skipped_ranges,
+            attempts=status.kept.attempts,
+            request_ids=status.kept.request_ids,
+            dedup_keys=status.kept.dedup_keys,
+            sessions=status.kept.sessions,
+        ),
     )
 
 

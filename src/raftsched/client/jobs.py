@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from raftsched.client import convert
+from raftsched.client.backfill_calls import BackfillCalls
 from raftsched.client.calendar_calls import CalendarCalls
 from raftsched.client.channels import ChannelPool, Stubs
 from raftsched.client.create_calls import CreateCalls
@@ -36,7 +37,7 @@ M = TypeVar("M")
 BATCH_REPLAYS = 1_000
 
 
-class Client(CreateCalls, CalendarCalls, KeyCalls, LimitCalls, WorkflowCalls):
+class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, WorkflowCalls):
     """Talks to a cluster through the nodes at `addresses` ("host:port"), any of them.
 
     Each call is repeated on other nodes until one answers or `timeout_s` has passed; a mutation carries the same

@@ -455,6 +455,33 @@ class WorkerStatus:
     expire_time: datetime | None
 
 
+class AlarmKind(StrEnum):
+    """What an operator should see to."""
+
+    UNSPECIFIED = "UNSPECIFIED"
+    DEAD_LETTERS = "DEAD_LETTERS"  # more than the quota; none is ever dropped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """Something that an operator should see to; the message is for people."""
+
+    kind: AlarmKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Rows that are kept beside jobs and executions until their time is over."""
+
+    skipped_ranges: int
+    attempts: int
+    request_ids: int
+    dedup_keys: int
+    # Of workers, open and closed.
+    sessions: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
     """What one node knows of the cluster."""
@@ -483,6 +510,8 @@ class ClusterStatus:
     health: NodeHealth
     cluster_id: str
     time_zone_database: str
+    alarms: tuple[Alarm, ...]
+    kept: Kept
 
 
 class LimitScope(StrEnum):

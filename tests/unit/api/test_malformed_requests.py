@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from raftsched.api.server import Service
 from raftsched.v1 import (
+    backfill_pb2,
     calendar_pb2,
     cluster_pb2,
     dedup_pb2,
@@ -53,6 +54,11 @@ REQUESTS: dict[str, type[Message]] = {
     "/raftsched.v1.CalendarService/GetCalendar": calendar_pb2.GetCalendarRequest,
     "/raftsched.v1.CalendarService/ListCalendars": calendar_pb2.ListCalendarsRequest,
     "/raftsched.v1.CalendarService/DeleteCalendar": calendar_pb2.DeleteCalendarRequest,
+    "/raftsched.v1.BackfillService/PreviewBackfill": backfill_pb2.PreviewBackfillRequest,
+    "/raftsched.v1.BackfillService/CreateBackfill": backfill_pb2.CreateBackfillRequest,
+    "/raftsched.v1.BackfillService/GetBackfill": backfill_pb2.GetBackfillRequest,
+    "/raftsched.v1.BackfillService/ListBackfills": backfill_pb2.ListBackfillsRequest,
+    "/raftsched.v1.BackfillService/CancelBackfill": backfill_pb2.CancelBackfillRequest,
     "/raftsched.v1.ClusterService/GetStatus": cluster_pb2.GetStatusRequest,
     "/raftsched.v1.ClusterService/StartVerification": cluster_pb2.StartVerificationRequest,
     "/raftsched.v1.ClusterService/GetVerification": cluster_pb2.GetVerificationRequest,
@@ -79,6 +85,7 @@ def test_every_public_unary_method_is_tried() -> None:
             (job_pb2.DESCRIPTOR, "JobService"),
             (execution_pb2.DESCRIPTOR, "ExecutionService"),
             (cluster_pb2.DESCRIPTOR, "ClusterService"),
+            (backfill_pb2.DESCRIPTOR, "BackfillService"),
             (calendar_pb2.DESCRIPTOR, "CalendarService"),
             (dedup_pb2.DESCRIPTOR, "DedupService"),
             (limit_pb2.DESCRIPTOR, "LimitService"),
