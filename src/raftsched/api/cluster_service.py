@@ -15,7 +15,7 @@ from raftsched.api.validate import check_node_address, check_node_id
 from raftsched.dispatch.cluster_view import ClusterView
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.zones import database_version
-from raftsched.state.queries_cluster import WorkerRecord, counts, list_workers, oldest_due_ms, queue_names
+from raftsched.state.queries_cluster import WorkerRecord, counts, kept, list_workers, oldest_due_ms, queue_names
 from raftsched.state.results import VerificationStarted
 from raftsched.v1 import cluster_pb2, cluster_pb2_grpc, job_pb2
 
@@ -36,6 +36,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
         machine = self._core.machine
         with self._core.store.read() as view:
             now = counts(view)
+            beside = kept(view)
             oldest = oldest_due_ms(view)
             workers = list_workers(view)
             queues = _queues(queue_names(view), dict(machine.ready_by_queue), workers)
@@ -61,6 +62,14 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
             health=cast("cluster_pb2.NodeHealth", known.health),
             cluster_id=known.cluster_id,
             time_zone_database=database_version(),
+            alarms=_alarms(now.dead_letters, known.dead_letter_quota),
+            kept=cluster_pb2.Kept(
+                skipped_ranges=beside.skipped_ranges,
+                attempts=beside.attempts,
+                request_ids=beside.request_ids,
+                dedup_keys=beside.dedup_keys,
+                sessions=beside.sessions,
+            ),
         )
 
     async def StartVerification(
@@ -130,6 +139,13 @@ class ClusterService(cluster_pb2_grpc.ClusterServiceServicer):
             check_node_id(request.to, "to")
         await self._gate.change(partial(self._core.transfer_leadership, request.to or None), context)
         return cluster_pb2.TransferLeadershipResponse(leader=self._core.status().leader_id or 0)
+
+
+def _alarms(dead_letters: int, quota: int) -> list[cluster_pb2.Alarm]:
+    if not 0 < quota < dead_letters:
+        return []
+    message = f"{dead_letters:,} dead letters, more than {quota:,}: replay them, or delete their jobs"
+    return [cluster_pb2.Alarm(kind=cluster_pb2.ALARM_KIND_DEAD_LETTERS, message=message)]
 
 
 def _nodes(known: ClusterView) -> list[cluster_pb2.Node]:

@@ -10,7 +10,7 @@ import grpc
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP, UNAVAILABLE
 from raftsched.cli.output import document, print_facts, print_json, print_table
-from raftsched.client import ClusterStatus, NodeHealth, NodeRole, SyncClient
+from raftsched.client import ClusterStatus, Kept, NodeHealth, NodeRole, SyncClient
 from raftsched.client.errors import RaftschedError, Unavailable
 
 # What of a status is about the node that answers.
@@ -114,6 +114,8 @@ def _print_status(best: ClusterStatus, answers: list[NodeAnswer]) -> None:
             ("oldest due", due),
             ("behind by", behind),
             ("tz database", best.time_zone_database),
+            ("kept beside", _kept_text(best.kept)),
+            *(("ALARM", alarm.message) for alarm in best.alarms),
         ]
     )
     print_table(
@@ -132,6 +134,13 @@ def _print_status(best: ClusterStatus, answers: list[NodeAnswer]) -> None:
             empty="",
             title="\nworkers",
         )
+
+
+def _kept_text(kept: Kept) -> str:
+    return (
+        f"{kept.skipped_ranges} skipped ranges, {kept.attempts} attempts, {kept.request_ids} request ids,"
+        f" {kept.dedup_keys} dedup keys, {kept.sessions} sessions"
+    )
 
 
 def _node_row(one: NodeAnswer) -> tuple[Any, ...]:

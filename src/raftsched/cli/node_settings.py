@@ -7,6 +7,7 @@ from typing import Any
 
 from raftsched.cli.values import parse_address, parse_duration_ms
 from raftsched.model.errors import InvalidField
+from raftsched.model.retention import RetentionSettings
 from raftsched.node.config import DEFAULT_CLUSTER_ID, NodeConfig, TlsFiles
 
 LOG_FORMATS = ("text", "json")
@@ -70,6 +71,7 @@ def node_config(settings: Mapping[str, Any]) -> NodeConfig:
             peers=dict(sorted(peers.items())),
             cluster_id=settings.get("cluster_id", DEFAULT_CLUSTER_ID),
             tls=_tls_files(settings),
+            retention=RetentionSettings(**settings.get("retention", {})),
             **{name: settings[name] for name in _PASSED_ON if name in settings},
         )
     except InvalidField as error:
@@ -152,6 +154,20 @@ def _tls(key: str, value: Any, folder: Path) -> dict[str, Any]:
     return settings
 
 
+def _retention(key: str, value: Any, folder: Path) -> dict[str, Any]:
+    known = ("max_age", "max_executions", "request_ids", "dead_letter_quota")
+    if not isinstance(value, dict) or not set(value) <= set(known):
+        raise ValueError(f"{key} is a table with {', '.join(known)}")
+    settings: dict[str, int] = {}
+    for part, field in (("max_age", "age_ms"), ("request_ids", "request_id_age_ms")):
+        if part in value:
+            settings[field] = _duration(f"{key}.{part}", value[part], folder)[f"{key}.{part}_ms"]
+    for part, field in (("max_executions", "executions"), ("dead_letter_quota", "dead_letter_quota")):
+        if part in value:
+            settings[field] = _integer(f"{key}.{part}", value[part], folder)[f"{key}.{part}"]
+    return {key: settings}
+
+
 def _with_key(key: str, parse: Callable[[str], Any], value: str) -> Any:
     try:
         return parse(value)
@@ -173,4 +189,5 @@ _KEYS: dict[str, _Reader] = {
     "peers": _peers,
     "routes": _peers,
     "tls": _tls,
+    "retention": _retention,
 }

@@ -52,5 +52,7 @@ class ClusterView:
     health: int
     cluster_id: str
     version: str
+    # More dead letters raise an alarm; 0: never.
+    dead_letter_quota: int = 0
     # None: nothing was verified since the node's start.
     verification: VerificationView | None = None

@@ -5,11 +5,14 @@ Another leader may propose the same; the state machine takes each once. Runs on 
 
 import logging
 from collections.abc import Mapping
+from typing import Protocol
 
 from raftsched.dispatch.ports import Clock, Submit
+from raftsched.dispatch.reclaim_pump import ReclaimPump, ReclaimViews
 from raftsched.dispatch.shards import assign_shards, worth_moving
 from raftsched.dispatch.tick_pump import TickPump, TickViews
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.retention import RetentionSettings
 from raftsched.model.zones import TZDATA, ZoneData
 from raftsched.state.results import Result
 
@@ -19,6 +22,11 @@ TICK_LIMIT = 1_000
 TICK_RETRY_S = 0.02
 # How often shards are shared out anew, and schedules looked at, when nothing else happens.
 REVIEW_EVERY_S = 0.5
+DEFAULT_RETENTION = RetentionSettings()
+
+
+class LeaderViews(TickViews, ReclaimViews, Protocol):
+    """What all its pumps read."""
 
 
 class LeaderDuties:
@@ -28,11 +36,12 @@ class LeaderDuties:
         self,
         *,
         node_id: int,
-        machine: TickViews,
+        machine: LeaderViews,
         submit: Submit,
         clock: Clock,
         session_grace_ms: int,
         zones: ZoneData = TZDATA,
+        retention: RetentionSettings = DEFAULT_RETENTION,
     ) -> None:
         self._node_id = node_id
         self._machine = machine
@@ -44,6 +53,7 @@ class LeaderDuties:
         self._tick_in_flight = False
         self._tick_not_before_s = 0.0
         self._ticks = TickPump(machine=machine, submit=submit, clock=clock, on_result=self.review_now, zones=zones)
+        self._reclaim = ReclaimPump(machine=machine, submit=submit, clock=clock, settings=retention)
         self._assigning = False
         self._next_review_s = 0.0
 
@@ -75,7 +85,7 @@ class LeaderDuties:
             self._next_review_s = now_s + REVIEW_EVERY_S
             self._ticks.step()
             self._share_shards(live_nodes)
-        waits = [self._next_review_s - now_s, self._expire(now_s)]
+        waits = [self._next_review_s - now_s, self._expire(now_s), self._reclaim.step(now_s)]
         return min(wait for wait in waits if wait is not None)
 
     def review_now(self) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raftsched.model.errors import InvalidField
+from raftsched.model.retention import RetentionSettings
 
 DEFAULT_CLUSTER_ID = "raftsched"
 
@@ -40,6 +41,8 @@ class NodeConfig:
     log_keep_entries: int = 10_000
     # How long a node that is told to stop waits for calls and worker messages under way.
     drain_grace_s: float = 10.0
+    # What is kept of what is finished, for jobs that do not say so themselves; the leader's settings count.
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     tls: TlsFiles | None = None
     # Where this node reaches others, when that is not where everybody does, as behind a forwarded port.
     routes: dict[int, str] = field(default_factory=dict, hash=False)

@@ -160,6 +160,7 @@ class Engine:
             submit=self.submit,
             clock=self.clock,
             session_grace_ms=config.session_ttl_ms,
+            retention=config.retention,
         )
         self._membership: Membership | None = None
         self._follow_membership()
@@ -390,6 +391,7 @@ class Engine:
             health=self._health(),
             cluster_id=self._config.cluster_id,
             version=VERSION,
+            dead_letter_quota=self._config.retention.dead_letter_quota,
             verification=self._verifications.view(),
         )
 

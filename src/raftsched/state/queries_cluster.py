@@ -16,6 +16,17 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """How many rows there are now of what is kept until its time is over."""
+
+    skipped_ranges: int
+    attempts: int
+    request_ids: int
+    dedup_keys: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRecord:
     """An open session. `leased` executions are in its hands."""
 
@@ -27,6 +38,18 @@ class WorkerRecord:
 def counts(view: View) -> Counts:
     tables = view.tables
     return Counts(view.entries(tables.jobs), view.entries(tables.executions), view.entries(tables.dead_letters))
+
+
+def kept(view: View) -> Kept:
+    tables = view.tables
+    return Kept(
+        skipped_ranges=view.entries(tables.skipped),
+        attempts=view.entries(tables.attempts),
+        # Each key has two rows, the second for the time when it goes.
+        request_ids=view.entries(tables.idempotency) // 2,
+        dedup_keys=view.entries(tables.dedup) // 2,
+        sessions=view.entries(tables.sessions),
+    )
 
 
 def oldest_due_ms(view: View) -> int | None:

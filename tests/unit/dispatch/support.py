@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from raftsched.dispatch.ports import OnResult
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.retention import RetentionSettings
 from raftsched.state.results import Result
 from raftsched.store import rows
 
@@ -63,6 +64,11 @@ class Views:
     outdated: list[object] = field(default_factory=list)
     counters: rows.StateRow = field(default_factory=rows.StateRow)
     calendars: dict[tuple[str, str], bytes] = field(default_factory=dict)
+
+    reclaim_due: bool = False
+
+    def reclaim_is_due(self, _settings: RetentionSettings, _now_ms: int) -> bool:
+        return self.reclaim_due
 
     def schedules_to_extend(self, _now_ms: int) -> list[object]:
         return self.needs
