@@ -14,6 +14,17 @@
 """
 
 from raftsched.client.backfills import Backfill, BackfillPreview, BackfillState
+from raftsched.client.cluster_values import (
+    Alarm,
+    AlarmKind,
+    ClusterStatus,
+    Kept,
+    NodeHealth,
+    NodeRole,
+    NodeStatus,
+    QueueStatus,
+    WorkerStatus,
+)
 from raftsched.client.context import Context, ExecutionStopped, StopReason
 from raftsched.client.dedup import Dedup, KeyBusy
 from raftsched.client.errors import (
@@ -57,13 +68,10 @@ from raftsched.client.outcomes import PermanentError, RetryAfter, Snooze
 from raftsched.client.schedules import Calendar, CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.client.sync import SyncClient
 from raftsched.client.values import (
-    Alarm,
-    AlarmKind,
     Attempt,
     AttemptOutcome,
     Backoff,
     CatchUpPolicy,
-    ClusterStatus,
     DeadLetter,
     DependencyRule,
     Execution,
@@ -72,25 +80,19 @@ from raftsched.client.values import (
     Job,
     JobSpec,
     JobState,
-    Kept,
     KeyClaim,
     Limit,
     LimitScope,
     Node,
-    NodeHealth,
-    NodeRole,
     NodeState,
-    NodeStatus,
     Occurrence,
     OverlapPolicy,
-    QueueStatus,
     Retention,
     RetryPolicy,
     SkippedOccurrence,
     SkipReason,
     Triggered,
     Upstream,
-    WorkerStatus,
     Workflow,
 )
 from raftsched.client.worker import Worker, WorkerStats

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from raftsched.client import values
+from raftsched.client import cluster_values, values
 from raftsched.client.convert_schedules import recurrence, set_rule, set_schedule
 from raftsched.client.errors import InvalidField
 from raftsched.client.fields import (
@@ -299,8 +299,8 @@ def dead_letter_value(dead: execution_pb2.DeadLetter) -> values.DeadLetter:
     )
 
 
-def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
-    return values.ClusterStatus(
+def status_value(status: cluster_pb2.GetStatusResponse) -> cluster_values.ClusterStatus:
+    return cluster_values.ClusterStatus(
         node=status.node,
         leader=status.leader or None,
         has_quorum=status.has_quorum,
@@ -314,10 +314,11 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         nodes=node_values(status.nodes),
         shard_owners=tuple(status.shard_owners),
         queues=tuple(
-            values.QueueStatus(name=queue.name, ready=queue.ready, workers=queue.workers) for queue in status.queues
+            cluster_values.QueueStatus(name=queue.name, ready=queue.ready, workers=queue.workers)
+            for queue in status.queues
         ),
         workers=tuple(
-            values.WorkerStatus(
+            cluster_values.WorkerStatus(
                 session=worker.session,
                 name=worker.name,
                 queues=tuple(worker.queues),
@@ -330,17 +331,17 @@ def status_value(status: cluster_pb2.GetStatusResponse) -> values.ClusterStatus:
         executions=status.executions,
         dead_letters=status.dead_letters,
         oldest_due_time=optional_time(status, "oldest_due_time"),
-        health=enum_value(values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
+        health=enum_value(cluster_values.NodeHealth, cluster_pb2.NodeHealth.Name, status.health, "NODE_HEALTH_"),
         cluster_id=status.cluster_id,
         time_zone_database=status.time_zone_database,
         alarms=tuple(
-            values.Alarm(
-                kind=enum_value(values.AlarmKind, cluster_pb2.AlarmKind.Name, alarm.kind, "ALARM_KIND_"),
+            cluster_values.Alarm(
+                kind=enum_value(cluster_values.AlarmKind, cluster_pb2.AlarmKind.Name, alarm.kind, "ALARM_KIND_"),
                 message=alarm.message,
             )
             for alarm in status.alarms
         ),
-        kept=values.Kept(
+        kept=cluster_values.Kept(
             skipped_ranges=status.kept.skipped_ranges,
             attempts=status.kept.attempts,
             request_ids=status.kept.request_ids,
@@ -371,14 +372,14 @@ def limit_value(limit: limit_pb2.Limit) -> values.Limit:
     )
 
 
-def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[values.NodeStatus, ...]:
+def node_values(nodes: Iterable[cluster_pb2.Node]) -> tuple[cluster_values.NodeStatus, ...]:
     return tuple(
-        values.NodeStatus(
+        cluster_values.NodeStatus(
             id=node.id,
             address=node.address,
             connected=node.connected,
             match_index=node.match_index,
-            role=enum_value(values.NodeRole, cluster_pb2.NodeRole.Name, node.role, "NODE_ROLE_"),
+            role=enum_value(cluster_values.NodeRole, cluster_pb2.NodeRole.Name, node.role, "NODE_ROLE_"),
         )
         for node in nodes
     )

@@ -11,18 +11,20 @@ from raftsched.client import convert
 from raftsched.client.backfill_calls import BackfillCalls
 from raftsched.client.calendar_calls import CalendarCalls
 from raftsched.client.channels import ChannelPool, Stubs
+from raftsched.client.cluster_values import (
+    ClusterStatus,
+    NodeStatus,
+)
 from raftsched.client.create_calls import CreateCalls
 from raftsched.client.errors import RaftschedError
 from raftsched.client.fields import set_time
 from raftsched.client.key_calls import KeyCalls
 from raftsched.client.limit_calls import LimitCalls
 from raftsched.client.values import (
-    ClusterStatus,
     DeadLetter,
     Execution,
     Job,
     JobState,
-    NodeStatus,
     Occurrence,
     SkippedOccurrence,
     Triggered,
