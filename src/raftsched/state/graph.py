@@ -6,7 +6,8 @@ a bounded part of the list when its commands are done. While something is left, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 import lmdb
 
@@ -15,7 +16,8 @@ from raftsched.state import instances, workflows
 from raftsched.state.context import Context
 from raftsched.state.endings import Ended as EndedExecution
 from raftsched.store import keys, rows
-from raftsched.store.graph_rows import EDGES_ONCE, EDGES_RECURRING, Ended, Wait, Work, WorkKind
+from raftsched.store.graph_rows import EDGES_ONCE, EDGES_RECURRING, Ended, Instance, Wait, Work, WorkKind
+from raftsched.v1 import execution_pb2
 
 # Downstream jobs told, and rows removed, by one entry: more would hold up everything else that waits for its turn.
 MAX_STEPS = 1_000
@@ -34,22 +36,35 @@ def follow(context: Context, items: Sequence[EndedExecution], status: ExecutionS
     jobs = list(dict.fromkeys([row[rows.EXECUTION_JOB] for _, row in items]))
     marks = dict(context.writer.get_many(context.tables.edges, [keys.edges_of(job) for job in jobs]))
     if marks:
-        for number, row in items:
-            job = row[rows.EXECUTION_JOB]
-            mark = marks.get(keys.edges_of(job))
-            if mark is not None:
-                instance = row[rows.EXECUTION_SCHEDULED_FOR] if mark == EDGES_RECURRING else keys.NO_INSTANCE
-                context.graph.add(
-                    Work(
-                        WorkKind.TELL,
-                        keys.unpack_id(job),
-                        keys.unpack_id(instance),
-                        keys.unpack_id(number),
-                        _OUTCOMES[status],
-                    )
-                )
+        _note_ends(
+            context, [item for item in items if keys.edges_of(item[1][rows.EXECUTION_JOB]) in marks], marks, status
+        )
     if status is not ExecutionState.DEAD_LETTER:
         _close(context, items)
+
+
+def _note_ends(
+    context: Context, items: Sequence[EndedExecution], marks: Mapping[bytes, bytes], status: ExecutionState
+) -> None:
+    """Downstream jobs are to be told of these."""
+    # Of those that were started by an instance that had been given up before.
+    instances_of = [row[rows.EXECUTION_JOB] + row[rows.EXECUTION_SCHEDULED_FOR] for _, row in items]
+    known = context.writer.get_many(context.tables.waits, dict.fromkeys(instances_of))
+    revived = {key for key, value in known if Instance.unpack(value).revived}
+    for (number, row), own in zip(items, instances_of, strict=True):
+        job, fired_ms = keys.unpack_id(row[rows.EXECUTION_JOB]), rows.ExecutionRow.unpack(row).fired_ms
+        is_new = rows.cause_of(row) != execution_pb2.EXECUTION_CAUSE_REPLAY and own not in revived
+        is_recurring = marks[keys.edges_of(row[rows.EXECUTION_JOB])] == EDGES_RECURRING
+        context.graph.add(
+            Work(
+                WorkKind.TELL,
+                job,
+                keys.unpack_id(row[rows.EXECUTION_SCHEDULED_FOR]) if is_recurring else 0,
+                keys.unpack_id(number),
+                _OUTCOMES[status],
+                opens_ms=fired_ms if is_new else 0,
+            )
+        )
 
 
 def _close(context: Context, items: Sequence[EndedExecution]) -> None:
@@ -100,16 +115,13 @@ def _tell(context: Context, key: bytes, work: Work, limit: int) -> int:
     """Tells further downstream jobs, about `limit` at most; how much that was."""
     upstream = keys.pack_id(work.job)
     downstreams = _edges_after(context, upstream, work.told, limit + 1)
-    opens = None
     steps = 0
     for told, downstream in enumerate(downstreams):
         if steps >= limit:
             last = keys.unpack_id(downstreams[told - 1]) if told else work.told
-            context.graph.replace(key, Work(work.kind, work.job, work.instance, work.execution, work.ended, last))
+            context.graph.replace(key, dataclasses.replace(work, told=last))
             return steps
-        if opens is None:
-            opens = instances.may_open(context, work)
-        steps += instances.tell(context, downstream, work, opens_with=opens)
+        steps += instances.tell(context, downstream, work)
     context.graph.done(key)
     return steps
 

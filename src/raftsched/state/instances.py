@@ -32,29 +32,10 @@ class _Waiting:
     wait: Wait
 
 
-def may_open(context: Context, work: Work) -> int | None:
-    """When the execution that ended was fired, if it may begin an instance that is not known; else None.
-
-    A replay may not, nor what was started by an instance that had been given up: the instance may have come to its end
-    and been forgotten, and must not run twice.
-    """
-    if work.ended == Ended.NONE:
-        return None
-    if not work.execution:
-        return context.now_ms
-    row = context.writer.get(context.tables.executions, keys.pack_id(work.execution))
-    if row is None or rows.cause_of(row) == execution_pb2.EXECUTION_CAUSE_REPLAY:
-        return None
-    own = context.writer.get(context.tables.waits, keys.pack_id(work.job) + keys.pack_id(work.instance))
-    if own is not None and Instance.unpack(own).revived:
-        return None
-    return rows.ExecutionRow.unpack(row).fired_ms
-
-
-def tell(context: Context, downstream: bytes, work: Work, *, opens_with: int | None) -> int:
+def tell(context: Context, downstream: bytes, work: Work) -> int:
     """Counts how the upstream `work.job` ended, unless that has been counted, and does what follows; the steps taken.
 
-    The newest execution of an upstream is the one that counts. `opens_with` is what `may_open` said.
+    The newest execution of an upstream is the one that counts.
     """
     waiting = _load(context, downstream)
     if waiting is None:
@@ -72,7 +53,7 @@ def tell(context: Context, downstream: bytes, work: Work, *, opens_with: int | N
     steps = 1
     known = writer.get(table, downstream + instance)
     if known is None and work.instance:
-        if opens_with is None or not _open(context, waiting, work.instance, opens_with):
+        if not work.opens_ms or not _open(context, waiting, work.instance, work.opens_ms):
             return 1
         steps += 1
     counts = Instance.unpack(known) if known is not None else Instance()
@@ -168,7 +149,7 @@ def _decide(context: Context, waiting: _Waiting, instance_ms: int, state: Instan
         if state.state != InstanceState.UNMET:
             state.state = InstanceState.UNMET
             _save(context, waiting, instance_ms, state)
-            _give_up(context, waiting, instance_ms)
+            _give_up(context, waiting, instance_ms, state)
         return
     if state.state == InstanceState.UNMET:
         state.state, state.revived = InstanceState.OPEN, True
@@ -191,16 +172,16 @@ def _start(context: Context, waiting: _Waiting, instance_ms: int, state: Instanc
     state.execution = keys.unpack_id(started.execution) if started.execution is not None else 0
     _save(context, waiting, instance_ms, state)
     if started.skipped:
-        _pass_on(context, waiting, instance_ms, Ended.SKIPPED)
+        _pass_on(context, waiting, instance_ms, Ended.SKIPPED, opens=not state.revived)
 
 
-def _give_up(context: Context, waiting: _Waiting, instance_ms: int) -> None:
+def _give_up(context: Context, waiting: _Waiting, instance_ms: int, state: Instance) -> None:
     """The rule cannot be met: says so, to the jobs that wait for this one too."""
     if waiting.wait.recurring:
         _record_skipped(context, waiting, instance_ms)
     else:
         _set_job_state(context, waiting, rows.JOB_UPSTREAM_FAILED)
-    _pass_on(context, waiting, instance_ms, Ended.FAILED)
+    _pass_on(context, waiting, instance_ms, Ended.FAILED, opens=not state.revived)
 
 
 def _revive(context: Context, waiting: _Waiting, instance_ms: int) -> None:
@@ -212,12 +193,13 @@ def _revive(context: Context, waiting: _Waiting, instance_ms: int) -> None:
             context.writer.delete(context.tables.skipped, key)
     else:
         _set_job_state(context, waiting, rows.JOB_BLOCKED)
-    _pass_on(context, waiting, instance_ms, Ended.NONE)
+    _pass_on(context, waiting, instance_ms, Ended.NONE, opens=False)
 
 
-def _pass_on(context: Context, waiting: _Waiting, instance_ms: int, ended: Ended) -> None:
+def _pass_on(context: Context, waiting: _Waiting, instance_ms: int, ended: Ended, *, opens: bool) -> None:
     if context.writer.get(context.tables.edges, keys.edges_of(waiting.key)) is not None:
-        context.graph.add(Work(WorkKind.TELL, keys.unpack_id(waiting.key), instance_ms, 0, ended))
+        job, opens_ms = keys.unpack_id(waiting.key), context.now_ms if opens else 0
+        context.graph.add(Work(WorkKind.TELL, job, instance_ms, ended=ended, opens_ms=opens_ms))
 
 
 def _save(context: Context, waiting: _Waiting, instance_ms: int, state: Instance) -> None:

@@ -21,8 +21,8 @@ _INSTANCE = struct.Struct(">BHHHBQ")
 _OUTCOME = struct.Struct(">BQ")
 # Kept: number of instances u32; the highest scheduled time that was dropped u64, and when that was u64.
 _KEPT = struct.Struct(">IQQ")
-# Work: kind u8, job u64, instance u64, execution u64, outcome u8, the last downstream that was told u64.
-_WORK = struct.Struct(">BQQQBQ")
+# Work: kind u8, job u64, instance u64, execution u64, outcome u8, opens_ms u64, the last downstream that was told u64.
+_WORK = struct.Struct(">BQQQBQQ")
 
 
 class Ended(IntEnum):
@@ -155,6 +155,10 @@ class Work:
     instance: int = 0
     execution: int = 0
     ended: int = Ended.NONE
+    # TELL: when the execution was fired, if it may begin an instance that is not known, else 0. A replay may not, nor
+    # what comes of an instance that had been given up: the instance may have come to its end and been forgotten, and
+    # must not run twice.
+    opens_ms: int = 0
     # TELL: the downstream job told last, 0 before the first.
     told: int = 0
 
@@ -163,4 +167,4 @@ class Work:
         return cls(*_WORK.unpack(value))
 
     def pack(self) -> bytes:
-        return _WORK.pack(self.kind, self.job, self.instance, self.execution, self.ended, self.told)
+        return _WORK.pack(self.kind, self.job, self.instance, self.execution, self.ended, self.opens_ms, self.told)
