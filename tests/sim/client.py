@@ -206,7 +206,7 @@ class SimClient:
         now_ms = max(self._timeline.true_ms, self._cluster_ms())
         recurring = sum(1 for job in self._ledger.jobs.values() if job.is_recurring and job.cancel_confirmed_ms is None)
         if recurring < MOST_RECURRING and rng.random() < 0.3:
-            record.skips_overlap = rng.random() < 0.6
+            record.overlap = _overlap(rng.random())
             record.fires_latest_only = rng.random() < 0.7
             if rng.random() < 0.4:
                 record.cron_minutes = rng.choice((1, 1, 2))
@@ -305,6 +305,14 @@ def _creation(records: list[JobRecord]) -> tuple[str, Any]:
     return "batch", job_pb2.BatchCreateJobsRequest(jobs=jobs, request_id=records[0].request_id)
 
 
+def _overlap(chance: float) -> job_pb2.OverlapPolicy:
+    if chance < 0.35:
+        return job_pb2.OVERLAP_POLICY_SKIP
+    if chance < 0.5:
+        return job_pb2.OVERLAP_POLICY_QUEUE
+    return job_pb2.OVERLAP_POLICY_REPLACE if chance < 0.6 else job_pb2.OVERLAP_POLICY_ALLOW
+
+
 def _job(record: JobRecord) -> job_pb2.Job:
     job = job_pb2.Job(handler=record.handler, payload=record.key.encode(), name=record.name)
     job.retry.max_attempts = 6 if record.handler in ("flaky", "timed") else 3
@@ -320,7 +328,8 @@ def _job(record: JobRecord) -> job_pb2.Job:
     else:
         job.run_at.FromMilliseconds(record.due_ms)
     if record.is_recurring:
-        job.overlap = job_pb2.OVERLAP_POLICY_SKIP if record.skips_overlap else job_pb2.OVERLAP_POLICY_ALLOW
+        job.overlap = record.overlap
+        job.overlap_limit = 3 if record.overlap == job_pb2.OVERLAP_POLICY_QUEUE else 0
         latest, every = job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL
         job.catch_up = latest if record.fires_latest_only else every
     return job

@@ -20,7 +20,8 @@ class JobRecord:
     # Cron: every so many minutes, UTC.
     cron_minutes: int = 0
     name: str = ""
-    skips_overlap: bool = False
+    # A value of raftsched.v1.OverlapPolicy; 0 for what runs once.
+    overlap: int = 0
     fires_latest_only: bool = False
     # Once confirmed.
     job_id: int = 0

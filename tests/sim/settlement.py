@@ -6,7 +6,7 @@ from raftsched.model.transitions import ExecutionState
 from raftsched.state.machine import Machine
 from raftsched.store import keys, rows
 from raftsched.store.environment import Store
-from raftsched.v1 import execution_pb2
+from raftsched.v1 import execution_pb2, job_pb2
 from tests.checker import Accepted, Report, Skip, check
 from tests.sim.ledger import JobRecord, Ledger
 from tests.sim.timeline import Violation
@@ -56,6 +56,9 @@ def is_drained(machine: Machine, store: Store, *, until_ms: int, slack_ms: int) 
     """Whether nothing that is scheduled for a time before `until_ms` is left to do, and nothing is overdue now."""
     view = StateView(machine, store)
     if any(keys.due_ms_of(key) < machine.now_ms - slack_ms for key, _ in view.table("due")):
+        return False
+    waiting = [value for key, value in view.table("extras") if key[8] == keys.EXTRA_WAITING]
+    if any(rows.WAITING.unpack_from(value)[0] < until_ms for value in waiting):
         return False
     if any(row.state in _UNFIRED and row.scheduled_for_ms < until_ms for row in view.jobs().values()):
         return False
@@ -145,7 +148,7 @@ def _accepted(
     required, optional = _targets(record, row, until_ms, now_ms)
     # What was cancelled between two attempts, or after its lease was lost, may have runs, and no completed one.
     cut_off = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.CANCELLED}
-    if cut_off and record.cancel_asked_ms is None:
+    if cut_off and record.cancel_asked_ms is None and record.overlap != job_pb2.OVERLAP_POLICY_REPLACE:
         raise Violation(f"executions of {record.key} are cancelled, which nobody asked for")
     optional += [target for target in required if target in cut_off]
     required = [target for target in required if target not in cut_off]
@@ -155,8 +158,11 @@ def _accepted(
         optional += [target for target in required if target in given_up]
         required = [target for target in required if target not in given_up]
     expected = set()
-    if record.is_recurring and record.skips_overlap:
+    if record.overlap in (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_QUEUE):
         expected.add("OVERLAP")
+    if record.overlap == job_pb2.OVERLAP_POLICY_REPLACE:
+        # The occurrence after it takes its place.
+        expected.add("CANCELLED")
     if record.is_recurring and record.fires_latest_only:
         expected.add("CATCH_UP")
     if record.cancel_asked_ms is not None:
