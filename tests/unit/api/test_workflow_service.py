@@ -112,6 +112,12 @@ async def test_bad_dependencies_are_refused_by_name(api: Api, ids: list[int], ru
         {"overlap": job_pb2.OVERLAP_POLICY_SKIP},
         {"catch_up": job_pb2.CATCH_UP_POLICY_ALL},
         {"pause_after_failures": 2},
+        {"start_deadline": seconds(5)},
+        {"max_runs": 3},
+        {"overlap_limit": 3},
+        {"catch_up_window": seconds(5)},
+        {"catch_up_limit": 3},
+        {"catch_up_interval": seconds(5)},
     ],
 )
 async def test_what_means_nothing_for_a_job_that_waits_is_refused(api: Api, fields: dict[str, object]) -> None:
