@@ -22,3 +22,9 @@ def noop(context: Context, _payload: bytes) -> None:
 async def wait(context: Context, _payload: bytes) -> None:
     note_start(context.execution_id)
     await asyncio.sleep(_WAIT_S)
+
+
+@app.handler("timed", inline=True)
+def timed(context: Context, _payload: bytes) -> None:
+    """Notes the time it was scheduled for, in milliseconds, in place of the execution."""
+    note_start(round(context.scheduled_for.timestamp() * 1_000))
