@@ -109,8 +109,7 @@ def apply_fire(context: Context, command: command_pb2.Fire) -> Fired:
     # What follows may start executions of its own, whose numbers come after the batch's.
     if retried:
         _retry(context, retried)
-    for job_key in batch.singly:
-        occurrences.fire_job(context, job_key)
+    occurrences.fire_jobs(context, batch.singly)
     if (batch.due_keys or batch.singly) and not more:
         due_ms = next_due_ms(context, shards)
         more = due_ms is not None and due_ms <= context.now_ms

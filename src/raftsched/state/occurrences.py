@@ -1,4 +1,6 @@
-"""Fires a due job by itself: one whose policies ask for more than a batch can do, or that is late."""
+"""Fires due jobs one by one: those whose policies ask for more than a batch can do, or that are late."""
+
+from collections.abc import Iterable
 
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.state import catch_up, completion, due_row, overlap, skipped, start_deadline
@@ -18,13 +20,24 @@ _OF_SCHEDULE = 0
 
 
 def fire_job(context: Context, job_key: bytes) -> None:
-    """For a job that waits, and whose due row has been removed since its time has come."""
-    job = context.writer.get_all(context.tables.jobs, [job_key])[0]
-    profile = context.catalog.profile(job[rows.JOB_PROFILE])
-    if job[rows.JOB_SCHEDULE] == bytes(4):
-        _fire_one_off(context, profile, job_key, job)
-    else:
-        _fire_tick(context, profile, job_key, job)
+    """As fire_jobs, for one."""
+    fire_jobs(context, (job_key,))
+
+
+def fire_jobs(context: Context, job_keys: Iterable[bytes]) -> None:
+    """For jobs that wait, and whose due rows have been removed since their time has come."""
+    # Shared, since finding where a long catch-up begins is the same for all jobs of a schedule.
+    timetables: dict[bytes, Timetable] = {}
+    for job_key in job_keys:
+        job = context.writer.get_all(context.tables.jobs, [job_key])[0]
+        profile = context.catalog.profile(job[rows.JOB_PROFILE])
+        label = job[rows.JOB_SCHEDULE]
+        if label == bytes(4):
+            _fire_one_off(context, profile, job_key, job)
+            continue
+        if label not in timetables:
+            timetables[label] = context.ticks.timetable(context.catalog.schedule(label))
+        _fire_tick(context, profile, timetables[label], job_key, job)
 
 
 def _fire_one_off(context: Context, profile: Profile, job_key: bytes, job: bytes) -> None:
@@ -40,8 +53,7 @@ def _fire_one_off(context: Context, profile: Profile, job_key: bytes, job: bytes
     start_deadline.record(context, job_key, job, scheduled_for_ms, _OF_SCHEDULE)
 
 
-def _fire_tick(context: Context, profile: Profile, job_key: bytes, job: bytes) -> None:
-    timetable = context.ticks.timetable(context.catalog.schedule(job[rows.JOB_SCHEDULE]))
+def _fire_tick(context: Context, profile: Profile, timetable: Timetable, job_key: bytes, job: bytes) -> None:
     tick_ms = keys.unpack_id(job[rows.JOB_SCHEDULED_FOR])
     jitter_ms = job_jitter_ms(keys.unpack_id(job_key), profile.jitter_ms)
     context.writer.delete(context.tables.extras, keys.extra(job_key, keys.EXTRA_PACED))

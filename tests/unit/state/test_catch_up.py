@@ -3,6 +3,7 @@
 import pytest
 
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.limits import CATCH_UP_MAX, DAY_MS, HOUR_MS, YEAR_MS
 from raftsched.state.results import Fired
 from raftsched.store import keys, rows
@@ -289,3 +290,17 @@ def test_what_waits_when_a_job_is_completed_still_runs(node: Node) -> None:
     leased = node.lease(node.open_session())
     node.ack(leased.token, leased.executions)
     assert ran(node, job) == [1, 2]
+
+
+def test_jobs_of_one_schedule_catch_up_with_their_own_share(node: Node) -> None:
+    """They are fired in one command, from one look at the table."""
+    wide = make(node, cron=True, catch_up=ALL, overlap=ALLOW, catch_up_limit=3)
+    narrow = make(node, cron=True, catch_up=ALL, overlap=ALLOW, catch_up_limit=1)
+    late = make(node, cron=True, catch_up=ALL, overlap=ALLOW, catch_up_limit=2, jitter_ms=MINUTE_MS)
+    jitter_ms = job_jitter_ms(late, MINUTE_MS)
+    node.now_ms = minute(9) + jitter_ms - 1
+    fire_all(node)
+    assert (ran(node, wide), ran(node, narrow), ran(node, late)) == ([7, 8, 9], [9], [7, 8])
+    node.advance(1)
+    fire_all(node)
+    assert ran(node, late) == [7, 8, 9]
