@@ -114,8 +114,9 @@ class Rows:
             started_ms=0,
             ended_ms=0,
         )
-        job, previous, scheduled_for_ms, _cause, *head, _changed_ms, _replayed_as, _first_began_ms, _error = astuple(row)
-        value = rows.EXECUTION.pack(job, previous, scheduled_for_ms, *head)
+        job, previous, scheduled_for_ms, _cause, *rest = astuple(row)
+        # The last five are in no row of this size, or not by themselves.
+        value = rows.EXECUTION.pack(job, previous, scheduled_for_ms, *rest[:-5])
         if error or changed_ms:
             value += rows.EXECUTION_EXTRA.pack(changed_ms, 0, 0) + error.encode()
         self._put("executions", keys.pack_id(self.executions), value)
