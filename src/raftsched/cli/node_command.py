@@ -81,7 +81,8 @@ def node(config_file: Path | None, peers: tuple[tuple[int, str], ...], **options
       key = "node.key"
       authority = "authority.pem"
 
-    The file also takes log_level, session_ttl, started_after, drain_grace and log_keep_entries. An option or
+    The file also takes log_level, session_ttl, started_after, drain_grace, log_keep_entries, and in a table
+    [retention] max_age, max_executions, request_ids and dead_letter_quota. An option or
     its environment variable (RAFTSCHED_NODE_ID, RAFTSCHED_DATA, RAFTSCHED_LISTEN, RAFTSCHED_PEERS with blanks
     between them, and RAFTSCHED_ with the option's name for the others) comes before the file.
 

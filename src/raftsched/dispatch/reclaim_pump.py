@@ -21,10 +21,10 @@ LIMIT = 1_000
 REMOVING_WAIT_S = 0.05
 LOOKING_WAIT_S = 0.25
 # Between two passes: twice as long each time that one has removed nothing.
-PASS_WAIT_S = 60.0
+PASS_WAIT_S = 10.0
 # Until the next look, when there was nothing to find.
-IDLE_WAIT_S = 6.0
-LONGEST_PASS_WAIT_S = 480.0
+IDLE_WAIT_S = 2.0
+LONGEST_PASS_WAIT_S = 320.0
 # After a step without a result.
 FAILED_WAIT_S = 1.0
 

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 from raftsched.cli import node_command
 from raftsched.cli.main import main
 from raftsched.cli.node_settings import SettingsError, combine, node_config, read_settings_file
+from raftsched.model.retention import RetentionSettings
 from raftsched.node.config import NodeConfig
 
 FILE = """
@@ -75,6 +76,12 @@ def test_a_file_holds_all_settings_and_its_paths_are_relative_to_it(tmp_path: Pa
         ("[peers]\n1 = 'x'", "peers.1: 'x' is not HOST:PORT"),
         ("log_format = 'xml'", "log_format is one of text, json"),
         ("[tls]\ncert = 'x'", "tls is a table with certificate, key and authority"),
+        (
+            "[retention]\nage = '1d'",
+            "retention is a table with max_age, max_executions, request_ids",
+        ),
+        ("[retention]\nmax_age = 5", "retention.max_age is a string"),
+        ("[retention]\ndead_letter_quota = '5'", "retention.dead_letter_quota is a whole number"),
     ],
 )
 def test_a_wrong_key_or_value_of_a_file_is_named(tmp_path: Path, text: str, reason: str) -> None:
@@ -82,6 +89,17 @@ def test_a_wrong_key_or_value_of_a_file_is_named(tmp_path: Path, text: str, reas
     with pytest.raises(SettingsError, match=reason) as raised:
         read_settings_file(path)
     assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_what_is_kept_is_a_setting_of_the_node(tmp_path: Path) -> None:
+    text = "[retention]\nmax_age = '2d'\nmax_executions = 50\nrequest_ids = '0s'\ndead_letter_quota = 7\n"
+    settings = read_settings_file(written(tmp_path, text))
+    base = {"node_id": 1, "data_dir": tmp_path, "listen": "10.0.0.1:1"}
+    config = node_config({**base, **settings})
+    assert config.retention == RetentionSettings(2 * 86_400_000, 50, 0, 7)
+    assert node_config(base).retention == RetentionSettings()
+    with pytest.raises(SettingsError, match=r"retention\.age_ms must be 1 s to 10 years"):
+        node_config({**base, "retention": {"age_ms": 5}})
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
