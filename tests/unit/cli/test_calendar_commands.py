@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import CommandLine
+from tests.unit.cli.conftest import CommandLine, until
 
 pytestmark = pytest.mark.cluster
 
@@ -94,3 +94,34 @@ def test_options_that_do_not_belong_together_are_refused(cli: CommandLine, optio
     result = cli.run("job", "create", "x", *options)
     assert result.exit_code == 2
     assert said in result.stderr
+
+
+def test_a_calendar_that_changes_moves_the_coming_ticks_of_jobs_that_wait(cli: CommandLine) -> None:
+    cli.text("calendar", "put", "moving", "-", given=b"2040-01-01\n")
+    job = cli.document(
+        "job",
+        "create",
+        "x",
+        "--cron",
+        "0 9 25 12 *",
+        "--start",
+        "2040-12-01T00:00Z",
+        *("--calendar", "moving:next-open-day"),
+    )
+    assert job["next_run_time"].startswith("2040-12-25T09:00")
+    cli.text("calendar", "put", "moving", "-", given=b"2040-12-25\n2040-12-26\n")
+    until(
+        lambda: cli.document("job", "get", str(job["id"]))["next_run_time"].startswith("2040-12-27T09:00"),
+        "the tick moves",
+    )
+    cli.text("calendar", "put", "moving", "-", given=b"2040-01-01\n")
+    until(
+        lambda: cli.document("job", "get", str(job["id"]))["next_run_time"].startswith("2040-12-25T09:00"),
+        "the tick moves back",
+    )
+
+
+def test_a_job_whose_schedule_has_ended_is_completed(cli: CommandLine) -> None:
+    job = cli.document("job", "create", "shell.run", "--every", "1s", "--end", "in 3s", "--queue", "nobody")
+    done = cli.wait_for_state(job["id"], "COMPLETED")
+    assert done["next_run_time"] is None
