@@ -107,6 +107,15 @@ def test_what_was_started_beside_the_schedule_stands_at_its_own_time(node: Node,
     assert list(map(told, listed(node, job, limit=limit))) == expected
 
 
+def test_a_page_goes_on_where_the_one_before_it_ended(node: Node) -> None:
+    job = busy_history(node)
+    node.machine.commit()
+    with node.store.read() as view:
+        position = OccurrencePosition(keys.MAX_MS, node.job(job).last_execution)
+        page = list_occurrences(view, job, start_ms=0, position=position, limit=3)
+    assert page.next == OccurrencePosition(minute(3), 1), "not with the executions that were told"
+
+
 def test_what_waits_in_the_overlap_queue_is_queued(node: Node) -> None:
     (job,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS, overlap=job_pb2.OVERLAP_POLICY_QUEUE)
     for number in range(3):
