@@ -147,4 +147,5 @@ def _set_any_schedule(job: job_pb2.Job, now_ms: int) -> None:
     if kind == "run_at":
         job.run_at.FromMilliseconds(now_ms)
     elif kind in ("cron", "interval"):
+        job.interval.CopyFrom(job_pb2.Interval())
         job.interval.every.FromSeconds(3600)

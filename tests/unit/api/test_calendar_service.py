@@ -162,3 +162,16 @@ async def test_an_h_of_an_update_follows_from_the_jobs_name(api: Api) -> None:
     change.update_mask.paths.append("cron")
     updated = (await api.jobs.UpdateJob(change)).job
     assert updated.cron.expression == f"{minute} 5 * * *"
+
+
+async def test_a_job_whose_interval_ends_soon_can_be_changed_otherwise(api: Api) -> None:
+    interval = job_pb2.Interval()
+    interval.every.FromSeconds(60)
+    interval.end.FromMilliseconds(api.core.now_ms + 600_000)
+    job = job_pb2.Job(handler="h", interval=interval)
+    created = (await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=job))).job
+    change = job_pb2.UpdateJobRequest(job=job_pb2.Job(id=created.id, priority=7))
+    change.update_mask.paths.append("priority")
+    updated = (await api.jobs.UpdateJob(change)).job
+    assert (updated.priority, updated.interval) == (7, created.interval)
+    assert updated.next_run_time == created.next_run_time

@@ -1,6 +1,7 @@
 """Schedules with options: policies for gaps and folds, several expressions, exclusions, bounds and calendars."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -66,6 +67,67 @@ def test_a_fixed_time_that_comes_twice_fires_as_the_schedule_says(fold: Fold, ex
     for tick in expected:
         (after_ms,) = ticks_after(schedule, after_ms, count=1)
         assert after_ms == ms(tick)
+
+
+# (expression, zone, after, with gap=skip, with fold=last, with fold=both): the day of each change in the table of right
+# answers.
+VARIANTS: list[tuple[str, str, str, list[str] | None, list[str] | None, list[str] | None]] = [
+    (
+        "30 1 * * *",
+        "America/New_York",
+        "2026-10-31T12:00",
+        None,
+        ["-01T01:30-05:00"],
+        ["-01T01:30-04:00", "-01T01:30-05:00"],
+    ),
+    ("0 0 * * *", "America/Santiago", "2022-09-10T12:00", ["-12T00:00-03:00"], None, None),
+    ("0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00", ["-05T00:00-02:00"], None, None),
+    ("0 0 * * *", "Africa/Cairo", "2026-04-23T12:00", ["-25T00:00+03:00"], None, None),
+    ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00", ["-05T02:15+11:00"], None, None),
+    (
+        "45 1 * * *",
+        "Australia/Lord_Howe",
+        "2026-04-04T12:00",
+        None,
+        ["-05T01:45+10:30"],
+        ["-05T01:45+11:00", "-05T01:45+10:30"],
+    ),
+    ("30 1 * * *", "Europe/Dublin", "2026-03-28T12:00", ["-30T01:30+01:00"], None, None),
+    (
+        "30 1-3 * * *",
+        "Europe/Berlin",
+        "2026-10-25T00:00",
+        None,
+        ["-25T01:30+02:00", "-25T02:30+01:00", "-25T03:30+01:00"],
+        ["-25T01:30+02:00", "-25T02:30+02:00", "-25T02:30+01:00", "-25T03:30+01:00"],
+    ),
+    # What follows real time does so under all of them.
+    (
+        "0 * * * *",
+        "America/New_York",
+        "2026-11-01T00:30",
+        ["-01T01:00-04:00", "-01T01:00-05:00", "-01T02:00-05:00"],
+        ["-01T01:00-04:00", "-01T01:00-05:00", "-01T02:00-05:00"],
+        ["-01T01:00-04:00", "-01T01:00-05:00", "-01T02:00-05:00"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("expression", "zone", "after", "skip", "last", "both"), VARIANTS)
+def test_the_table_of_right_answers_under_other_policies(
+    expression: str, zone: str, after: str, skip: list[str] | None, last: list[str] | None, both: list[str] | None
+) -> None:
+    default = CronSchedule((expression,), zone)
+    for schedule, expected in (
+        (replace(default, gap=Gap.SKIP), skip),
+        (replace(default, fold=Fold.LAST), last),
+        (replace(default, fold=Fold.BOTH), both),
+    ):
+        if expected is None:
+            # This policy has no say here.
+            assert ticks(schedule, after, 4) == ticks(default, after, 4)
+        else:
+            assert [tick[7:] for tick in ticks(schedule, after, len(expected))] == expected
 
 
 def test_in_a_fold_of_half_an_hour_the_last_one_is_half_an_hour_later() -> None:
