@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,14 +40,16 @@ class Running:
         return {**os.environ, "BENCH_URL": url, "BENCH_STARTS": str(self.starts_folder), **more}
 
     def stop_workers(self) -> None:
+        """Ends them and all they started."""
         for worker in self.workers:
             worker.send_signal(signal.SIGTERM)
-        for worker in self.workers:
-            try:
+        while self.workers:
+            worker = self.workers.pop()
+            with suppress(subprocess.TimeoutExpired):
                 worker.wait(20)
-            except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
                 os.killpg(worker.pid, signal.SIGKILL)
-                worker.wait()
+            worker.wait()
 
 
 class Peer(ABC):

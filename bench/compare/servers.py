@@ -71,9 +71,13 @@ class Postgresql:
         command = [self._programs.path("postgres"), "-D", str(data)]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        self._process = self._start(command)
-        until(self._answers, f"PostgreSQL serves; see {self._log}", 30.0)
         self._session: subprocess.Popen[str] | None = None
+        self._process = self._start(command)
+        try:
+            until(self._answers, f"PostgreSQL serves; see {self._log}", 30.0)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def url(self) -> str:
@@ -155,7 +159,11 @@ class Redis:
                 start_new_session=True,
             )
         self._socket: socket.socket | None = None
-        until(self._answers, f"Redis serves; see {self._log}", 30.0)
+        try:
+            until(self._answers, f"Redis serves; see {self._log}", 30.0)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def url(self) -> str:
