@@ -44,7 +44,8 @@ def _fire_one_off(context: Context, profile: Profile, job_key: bytes, job: bytes
     scheduled_for_ms = keys.unpack_id(job[rows.JOB_SCHEDULED_FOR])
     job = _FIRED + job[1:]
     if not start_deadline.is_over(context, profile, scheduled_for_ms, _OF_SCHEDULE):
-        overlap.start(context, job_key, job, scheduled_for_ms, _OF_SCHEDULE)
+        # As in a batch: what runs beside it, such as a trigger, is no reason for its only time to be skipped.
+        overlap.start(context, job_key, job, scheduled_for_ms, _OF_SCHEDULE, ignore_overlap=True)
         return
     # What became of a one-off is told by its execution.
     execution, job = spawn(context, job_key, job, scheduled_for_ms, _OF_SCHEDULE)

@@ -10,7 +10,7 @@ from raftsched.state.etag import etag_of
 from raftsched.state.lifecycle import IS_TERMINAL
 from raftsched.state.results import JobChanged
 from raftsched.store import keys, rows
-from raftsched.v1 import execution_pb2
+from raftsched.v1 import execution_pb2, job_pb2
 
 # Ticks of the old schedule that fire with its change; a job has more only if it stood still, or has a large jitter.
 FIRE_AT_ONCE = 200
@@ -194,7 +194,10 @@ def _change_profile(context: Context, key: bytes, row: bytes, profile: Profile, 
     if changed == row:
         return row
     is_paced = context.writer.get(context.tables.extras, keys.extra(key, keys.EXTRA_PACED)) is not None
-    moves = moves and row[rows.JOB_STATE] == rows.JOB_WAITING and before.jitter_ms != profile.jitter_ms and not is_paced
+    # Where catch-up has put it, it stays, as long as the job is one that is caught up with at a pace.
+    paces = profile.message.catch_up == job_pb2.CATCH_UP_POLICY_ALL and profile.message.catch_up_interval_ms > 0
+    is_misplaced = not paces if is_paced else before.jitter_ms != profile.jitter_ms
+    moves = moves and row[rows.JOB_STATE] == rows.JOB_WAITING and is_misplaced
     if moves:
         due_row.remove(context, key, row)
     context.writer.put(context.tables.jobs, key, changed)

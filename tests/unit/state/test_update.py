@@ -297,3 +297,33 @@ def test_a_one_off_that_has_not_fired_is_rescheduled(node: Node) -> None:
     node.create(every_ms=MINUTE_MS)
     node.refused(JobStateForbids, command_pb2.RescheduleJob(job=4, due_ms=START_MS + 50))
     node.refused(InvalidField, command_pb2.RescheduleJob(job=1, due_ms=-1))
+
+
+@pytest.mark.parametrize("jitter_ms", [0, 20_000])
+def test_a_job_that_catches_up_at_a_pace_may_be_told_not_to(node: Node, jitter_ms: int) -> None:
+    paced = {"catch_up": ALL, "catch_up_interval_ms": 4_000, "overlap": ALLOW}
+    (job,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS, **paced)
+    node.advance(5 * MINUTE_MS + 30_000)
+    node.fire()
+    assert node.table("extras"), "the next one is paced"
+    node.do(update(node, job, **{**paced, "priority": 3}))
+    node.check()
+    assert node.machine.next_due_ms(ALL_SHARDS) == node.now_ms + 4_000
+    node.do(update(node, job, jitter_ms=jitter_ms))
+    assert node.table("extras") == []
+    node.check()
+    for _ in range(4):
+        node.fire()
+        node.check()
+        node.advance(MINUTE_MS)
+    node.do(command_pb2.CancelJob(job=job))
+    node.check()
+
+
+def test_a_one_off_that_was_triggered_still_has_its_own_time(node: Node) -> None:
+    node.create(due_ms=START_MS + 1_000, overlap=job_pb2.OVERLAP_POLICY_SKIP, start_deadline_ms=HOUR_MS)
+    node.do(command_pb2.TriggerJob(job=1))
+    node.advance(1_000)
+    node.fire()
+    assert times(node, 1) == [START_MS, START_MS + 1_000]
+    node.check()
