@@ -19,8 +19,9 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 8
 # Ticks that are replaced are at least so far away, so that all jobs that wait for one are found before.
 REPLACE_MARGIN_MS = 60_000
-# In a millisecond so many jobs are looked at, at the least.
+# In a millisecond so many jobs are looked at, at the least; replacing one schedule's ticks takes so long at most.
 JOBS_PER_MS = 20
+REPLACE_EACH_MS = 50
 # How long until a long search for a tick, which was in vain, is taken up again.
 SEARCH_AGAIN_S = 60.0
 
@@ -45,6 +46,8 @@ class TickViews(MachineViews, Protocol):
     def schedules_to_extend(self, now_ms: int) -> Sequence[ScheduleNeed]: ...
 
     def schedules_to_replace(self, database: str, limit: int) -> Sequence[ScheduleNeed]: ...
+
+    def outdated_schedules(self, database: str) -> int: ...
 
     def find_calendar(self, namespace: str, name: str) -> bytes | None: ...
 
@@ -93,8 +96,7 @@ class TickPump:
         after_ms = need.last_tick_ms
         is_outdated = before != need.rules
         if is_outdated:
-            margin_ms = REPLACE_MARGIN_MS + self._machine.counters.jobs // JOBS_PER_MS
-            after_ms = min(after_ms, now_ms + margin_ms)
+            after_ms = min(after_ms, now_ms + self._margin_ms())
         jump: Jump | None = Jump(after_ms, 0)
         if not is_outdated:
             jump = self._passed.jump(need.schedule_id, schedule, after_ms, now_ms, self._zones)
@@ -113,6 +115,11 @@ class TickPump:
         else:
             command = command_pb2.Command(extend_ticks=_extend(need, batch, rules, jump.omitted))
         self._propose(need.schedule_id, batch, command)
+
+    def _margin_ms(self) -> int:
+        """The search for jobs begins anew with each schedule, and has to be through when the first tick changes."""
+        schedules = self._machine.outdated_schedules(self._zones.version)
+        return REPLACE_MARGIN_MS + self._machine.counters.jobs // JOBS_PER_MS + schedules * REPLACE_EACH_MS
 
     def _propose(self, schedule_id: int, batch: TickBatch, command: command_pb2.Command) -> None:
         self._under_way.add(schedule_id)

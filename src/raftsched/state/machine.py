@@ -285,6 +285,10 @@ class Machine:
         """Up to `limit` schedules in use whose ticks another release of the tz database or older calendars gave."""
         return [self._context.ticks.need(number) for number in self._context.ticks.rules.outdated(database, limit)]
 
+    def outdated_schedules(self, database: str) -> int:
+        """How many schedules_to_replace has in all, at most."""
+        return self._context.ticks.rules.outdated_count(database)
+
     def find_calendar(self, namespace: str, name: str) -> bytes | None:
         """The row of a calendar."""
         return self._context.writer.get(self._context.tables.calendars, keys.calendar(namespace, name))

@@ -70,8 +70,10 @@ class TableRules:
                 found += sorted(schedules - set(found))[: limit - len(found)]
         return found
 
-    def is_outdated(self, schedule: int, database: str) -> bool:
-        return schedule in self._behind_calendars or self._database.get(schedule, "") not in ("", database)
+    def outdated_count(self, database: str) -> int:
+        """How many there are, at most."""
+        others = (len(found) for other, found in self._by_database.items() if other not in (database, ""))
+        return len(self._behind_calendars) + sum(others)
 
     def calendars_version(self, schedule: Schedule) -> int:
         """Of the newest of the schedule's calendars."""

@@ -76,6 +76,9 @@ class Views:
     def schedules_to_replace(self, _database: str, limit: int) -> list[object]:
         return self.outdated[:limit]
 
+    def outdated_schedules(self, _database: str) -> int:
+        return len(self.outdated)
+
     def find_calendar(self, namespace: str, name: str) -> bytes | None:
         return self.calendars.get((namespace, name))
 

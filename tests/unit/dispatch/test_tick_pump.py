@@ -2,7 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from raftsched.dispatch.tick_pump import AT_ONCE, REPLACE_MARGIN_MS, SEARCH_AGAIN_S, TickPump
+from raftsched.dispatch.tick_pump import (
+    AT_ONCE,
+    JOBS_PER_MS,
+    REPLACE_EACH_MS,
+    REPLACE_MARGIN_MS,
+    SEARCH_AGAIN_S,
+    TickPump,
+)
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.instants import SEARCH_MAX
 from raftsched.model.limits import CATCH_UP_MAX
@@ -121,8 +128,18 @@ def test_a_table_of_another_release_gets_other_ticks_from_a_while_away() -> None
     replace = setup.submitted.commands[0].replace_ticks
     assert replace.replaced.time_zone_database == database_version()
     assert replace.rules.time_zone_database == "2099z"
-    assert replace.after_ms == start_ms + REPLACE_MARGIN_MS
+    assert replace.after_ms == start_ms + REPLACE_MARGIN_MS + REPLACE_EACH_MS
     assert replace.ticks_ms[0] == start_ms + 11 * 3_600_000
+
+
+def test_the_more_jobs_and_schedules_there_are_the_later_the_first_tick_changes() -> None:
+    old = rows.TickTableRow(time_zone_database="2000a")
+    needs = [Need(number, schedule=BERLIN, last_tick_ms=1 << 45, rules=old) for number in range(1, 101)]
+    setup = Setup(Views(outdated=list(needs), counters=rows.StateRow(jobs=2_000_000)))
+    setup.pump.step()
+    after_ms = setup.submitted.commands[0].replace_ticks.after_ms
+    assert after_ms - setup.clock.wall == REPLACE_MARGIN_MS + 2_000_000 // JOBS_PER_MS + 100 * REPLACE_EACH_MS
+    assert len(setup.submitted.commands) == AT_ONCE
 
 
 def test_a_short_table_of_another_release_is_replaced_from_its_end() -> None:
