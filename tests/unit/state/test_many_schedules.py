@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from raftsched.dispatch.ports import OnResult
-from raftsched.dispatch.tick_pump import TickPump
+from raftsched.dispatch.tick_pump import REPLACE_EACH_MS, REPLACE_MARGIN_MS, TickPump
 from raftsched.internal.v1 import command_pb2
+from raftsched.model.instants import TickSearch
 from raftsched.model.recurrence import CronSchedule, Fold, Gap
 from raftsched.model.schedule import initial_ticks, ticks_after
+from raftsched.model.zones import TZDATA, Span, ZoneData, spans_of_year
 from raftsched.state.calendars import tick_rules
 from raftsched.store import keys, rows
 from raftsched.v1 import job_pb2
@@ -77,9 +80,10 @@ def create(node: Node, wanted: list[CronSchedule], count: int) -> None:
 class Leader:
     """Evaluates ticks as a leader does; its commands are applied at once."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, zones: ZoneData = TZDATA) -> None:
         self._node = node
-        self._pump = TickPump(machine=node.machine, submit=self, clock=self, on_result=lambda: None)
+        self._zones = zones
+        self._pump = TickPump(machine=node.machine, submit=self, clock=self, on_result=lambda: None, zones=zones)
 
     def wall_ms(self) -> int:
         return self._node.now_ms
@@ -92,12 +96,13 @@ class Leader:
         on_result(self._node.do(getattr(command, command.WhichOneof("op") or "")))
 
     def work(self) -> None:
-        while self._node.machine.schedules_to_extend(self._node.now_ms):
+        machine = self._node.machine
+        while machine.schedules_to_extend(self._node.now_ms) or machine.schedules_to_replace(self._zones.version, 1):
             self._pump.step()
 
 
-def run(node: Node, until: datetime) -> None:
-    leader = Leader(node)
+def run(node: Node, until: datetime, zones: ZoneData = TZDATA) -> None:
+    leader = Leader(node, zones)
     while node.now_ms < until.timestamp() * 1000:
         leader.work()
         while (deadline_ms := node.machine.next_deadline_ms()) is not None and deadline_ms <= node.now_ms:
@@ -136,6 +141,43 @@ def occurs_as_enumerated(node: Node, start: datetime, hours: int, jobs: int) -> 
             expected = [tick_ms for tick_ms in expected if tick_ms < row.scheduled_for_ms]
             assert ticks[schedule][len(expected) :] == [] or ticks[schedule][-1] > until_ms - 10 * MINUTE_MS
         assert found.get(job, []) == expected, (job, wanted[schedule])
+
+
+class NoSummerTime:
+    """A release of the tz database by which no zone changes its clocks."""
+
+    version = "2099z"
+
+    def spans_of_year(self, name: str, year: int) -> tuple[Span, ...]:
+        spans = spans_of_year(name, year)
+        winter_s = min(span.offset_s for span in spans)
+        return (Span(spans[0].start_s, spans[-1].end_s, winter_s, winter_s),)
+
+
+def enumerated(schedule: CronSchedule, after_ms: int, until_ms: int, zones: ZoneData) -> list[int]:
+    ticks_ms = (tick_s * 1000 for tick_s in TickSearch(schedule, after_ms // 1000, zones))
+    return list(takewhile(lambda tick_ms: tick_ms <= until_ms, ticks_ms))
+
+
+def test_a_change_of_the_rules_neither_loses_nor_doubles_a_tick(big_node: Node) -> None:
+    node, wanted, jobs = big_node, schedules(), 500
+    start = SPRING - timedelta(hours=3)
+    node.now_ms = start_ms = int(start.timestamp() * 1000)
+    create(node, wanted, jobs)
+    changed = start + timedelta(hours=2)
+    run(node, changed)
+    # From here on a node leads that has another release; the clocks will not be set forward after all.
+    boundary_ms = node.now_ms + REPLACE_MARGIN_MS + len(wanted) * REPLACE_EACH_MS
+    run(node, SPRING + timedelta(hours=30), NoSummerTime())
+    until_ms = node.now_ms - MINUTE_MS - 10 * MINUTE_MS
+    found = occurrences(node)
+    for job in range(1, jobs + 1):
+        schedule = wanted[(job - 1) % len(wanted)]
+        # Margins get smaller from one schedule to the next: none has a tick between the first and the last.
+        before = enumerated(schedule, start_ms, boundary_ms, TZDATA)
+        expected = before + enumerated(schedule, boundary_ms, until_ms, NoSummerTime())
+        assert [tick_ms for tick_ms in found.get(job, []) if tick_ms <= until_ms] == expected, (job, schedule)
+    assert node.machine.schedules_to_replace(NoSummerTime.version, 1) == []
 
 
 @pytest.fixture
