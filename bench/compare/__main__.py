@@ -10,6 +10,7 @@ measured and where each peer's settings come from.
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -93,6 +94,8 @@ def main() -> int:
     parser.add_argument("--patience-s", type=float, default=600.0, help="give a peer up so long after the due time")
     parser.add_argument("--out", type=Path, help="folder for JSON and table (bench/results when all are run)")
     arguments = parser.parse_args()
+    # Ended from outside, it stops what it started all the same.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(1))
     names = [OWN, *PEERS] if "all" in arguments.system else list(dict.fromkeys(arguments.system))
 
     systems: dict[str, dict[str, Any]] = {name: {**describe(name, arguments), "each": []} for name in names}
