@@ -41,9 +41,11 @@ def test_a_job_row_reads_back_and_its_slices_are_where_they_say(
 def test_an_execution_row_reads_back_and_its_slices_are_where_they_say(
     job: int, profile: int, session: int, token: int, status: int
 ) -> None:
-    value = rows.EXECUTION.pack(job, 2, 3, 4 << 24 | 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15)
+    flagged = (rows.CANCEL_REQUESTED | 4) << 24 | 5
+    value = rows.EXECUTION.pack(job, 2, 3, flagged, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15)
     row = rows.ExecutionRow.unpack(value)
-    assert astuple(row) == (job, 2, 3, 4, 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15, 0, 0, 0, "")
+    decoded = (job, 2, 3, 4, 5, profile, 6, 7, 8, 9, session, token, 12, status, 14, 15)
+    assert astuple(row) == (*decoded, 0, 0, 0, "", rows.CANCEL_REQUESTED)
     assert value[rows.EXECUTION_JOB] == keys.pack_id(job)
     assert value[rows.EXECUTION_PROFILE] == keys.pack_small_id(profile)
     assert value[rows.EXECUTION_LEASE] == keys.lease(session, token)
