@@ -27,6 +27,8 @@ class Accepted:
     targets_ms: Sequence[int]
     # May run, need not: ticks that raced with the create or the cancel.
     optional_targets_ms: Sequence[int] = ()
+    # Of both, those that are no ticks of its schedule, so that no range of skipped ticks holds them.
+    beside_schedule_ms: frozenset[int] = frozenset()
     # False: the create's outcome is unknown, so that every target is optional.
     confirmed: bool = True
     # When a cancel was asked for and when it was confirmed, by the clock of the test. Targets from the first on are
@@ -43,8 +45,8 @@ class Accepted:
 class Run:
     """One call of a handler, as the worker process itself wrote it down.
 
-    `ended_ms` is None when the process died or was cancelled first. The last four are None where a handler cannot know
-    them.
+    `ended_ms` is None when the process died or was cancelled first. The four after `process` are None where a handler
+    cannot know them. `put_off`: it asked to be run again later, which uses no attempt.
     """
 
     key: str
@@ -56,6 +58,7 @@ class Run:
     attempt: int | None = None
     execution: int | None = None
     token: int | None = None
+    put_off: bool = False
 
     @property
     def completed(self) -> bool:
@@ -271,6 +274,8 @@ class _JobCheck:
         skipped: set[int] = set()
         for skip in self.skips:
             within = [target for target in self.possible if skip.first_ms <= target <= skip.last_ms]
+            if skip.first_ms < skip.last_ms:
+                within = [target for target in within if target not in self.job.beside_schedule_ms]
             if skip.reason not in self.job.expected_skips:
                 self._found(Kind.UNEXPECTED_SKIP, f"{skip.count} from {skip.first_ms} to {skip.last_ms}: {skip.reason}")
             elif len(within) != skip.count:
@@ -320,9 +325,11 @@ class _JobCheck:
 
     def _extra_runs(self) -> int:
         """Runs beyond one for each occurrence and attempt."""
-        named = Counter((run.scheduled_for_ms, run.attempt) for run in self.runs if run.scheduled_for_ms is not None)
+        # Those that were put off are not beyond anything.
+        counted = [run for run in self.runs if not run.put_off]
+        named = Counter((run.scheduled_for_ms, run.attempt) for run in counted if run.scheduled_for_ms is not None)
         extra = sum(count - 1 for count in named.values())
-        anonymous = [run.started_ms for run in self.runs if run.scheduled_for_ms is None]
+        anonymous = [run.started_ms for run in counted if run.scheduled_for_ms is None]
         if anonymous:
             taken = {occurrence for occurrence, _ in named}
             free = [target for target in self.possible if target not in taken]

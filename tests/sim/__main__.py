@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -62,6 +63,8 @@ def judge(seed: int, *, minutes: float) -> Verdict:
         outcome = simulate(seed, fault_s=minutes * 60)
     except Violation as error:
         return Verdict(seed, time.process_time() - began_s, violation=str(error))
+    except Exception:  # noqa: BLE001  the simulator's own fault, perhaps; other seeds may go on
+        return Verdict(seed, time.process_time() - began_s, violation=f"seed {seed} ended: {traceback.format_exc()}")
     return Verdict(seed, time.process_time() - began_s, outcome)
 
 

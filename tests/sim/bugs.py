@@ -224,7 +224,7 @@ class Bug:
     name: str
     hazard: str
     planted: Callable[[], AbstractContextManager[Any]]
-    shown_by: str
+    shown_by: str | tuple[str, ...]
     groups: tuple[str, ...]
     nodes: int = 3
     fault_s: float = 60.0
@@ -233,6 +233,10 @@ class Bug:
     workers: int = 2
     client_pause_s: tuple[float, float] = (0.1, 2.5)
     first_seed: int = 1
+
+    def is_shown_by(self, violation: str) -> bool:
+        texts = (self.shown_by,) if isinstance(self.shown_by, str) else self.shown_by
+        return any(text in violation for text in texts)
 
     @property
     def settings(self) -> Settings:
@@ -305,11 +309,12 @@ BUGS = (
         "changes members at once",
         "#11",
         _replica(ChangesAtOnce),
-        "lacks committed entry",
-        ("members", "partitions"),
+        ("lacks committed entry", "with the votes of"),
+        ("members",),
         nodes=5,
         every_s=(0.3, 2.0),
-        first_seed=3,
+        client_pause_s=(1.0, 6.0),
+        first_seed=4,
     ),
     Bug(
         "commits unverified",
@@ -359,7 +364,7 @@ BUGS = (
         "forgets request ids",
         "the idempotency key removed",
         lambda: mock.patch.object(idempotency, "find", return_value=None),
-        "NameTaken",
+        ("created twice", " repeated: ", "NameTaken", "taken with another content"),
         ("crashes",),
     ),
     Bug(

@@ -22,7 +22,9 @@ from raftsched.model.errors import (
 )
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.sim.calls import Answer
+from tests.sim.handlers import FATAL, HANDLERS, RUN_TIMEOUT_MS, max_attempts
 from tests.sim.ledger import JobRecord, Ledger
+from tests.sim.lifecycle_calls import LifecycleCalls
 from tests.sim.loop import SimLoop
 from tests.sim.network import Network
 from tests.sim.node import SimNode
@@ -35,14 +37,26 @@ PAUSE_S = (0.1, 2.5)
 # Recurring jobs alive at once, over all clients: they run for as long as the simulation does.
 MOST_RECURRING = 14
 NAMES = tuple(f"name-{number}" for number in range(6))
-HANDLERS = ("quick", "quick", "quick", "slow", "flaky", "broken", "timed")
+# Of recurring jobs, each with the policies for missed occurrences that go with it.
+_LATEST, _ALL, _NONE = (
+    job_pb2.CATCH_UP_POLICY_LATEST,
+    job_pb2.CATCH_UP_POLICY_ALL,
+    job_pb2.CATCH_UP_POLICY_NONE,
+)
+POLICIES = (
+    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_ALLOW, (_LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_QUEUE, (_LATEST, _ALL)),
+    (job_pb2.OVERLAP_POLICY_REPLACE, (_LATEST, _NONE)),
+)
 
 
 class NoAnswer(Exception):
     """The node, or the way to it, failed meanwhile: nobody knows what became of the call."""
 
 
-class SimClient:
+class SimClient(LifecycleCalls):
     """Makes one call after the other, for as long as `is_open` says."""
 
     def __init__(
@@ -68,6 +82,7 @@ class SimClient:
         self._ledger = ledger
         self._cluster_ms = cluster_ms
         self._requests = 0
+        self._tries = 0
 
     def start(self) -> None:
         self._loop.create_task(self._run())
@@ -81,6 +96,10 @@ class SimClient:
             (self._cancel, 3),
             (self._replay, 1),
             (self._read, 3),
+            (self._pause, 1),
+            (self._resume, 2),
+            (self._trigger, 2),
+            (self._cancel_execution, 1),
         )
         choices = [call for call, weight in work for _ in range(weight)]
         while self.is_open:
@@ -206,8 +225,9 @@ class SimClient:
         now_ms = max(self._timeline.true_ms, self._cluster_ms())
         recurring = sum(1 for job in self._ledger.jobs.values() if job.is_recurring and job.cancel_confirmed_ms is None)
         if recurring < MOST_RECURRING and rng.random() < 0.3:
-            record.overlap = _overlap(rng.random())
-            record.fires_latest_only = rng.random() < 0.7
+            record.overlap, catch_ups = rng.choice(POLICIES)
+            record.catch_up = rng.choice(catch_ups)
+            _draw_bounds(record, rng)
             if rng.random() < 0.4:
                 record.cron_minutes = rng.choice((1, 1, 2))
             else:
@@ -216,6 +236,7 @@ class SimClient:
         else:
             # In whole seconds many fall on the same one.
             record.due_ms = now_ms // 1000 * 1000 + rng.choice((0, 0, 1_000, 3_000, rng.randint(2, 45) * 1_000))
+        _draw_settings(record, rng)
         self._ledger.jobs[record.key] = record
         return record
 
@@ -249,7 +270,7 @@ class SimClient:
 
     async def _call(self, method: str, request: Message) -> Any:
         """The response, or the error that says what is. Tries again, elsewhere, while the outcome is unknown."""
-        for _ in range(MOST_TRIES):
+        for self._tries in range(1, MOST_TRIES + 1):
             try:
                 return await self._try(method, request, self._rng.choice(self._nodes))
             except (NoAnswer, OutcomeUnknown, NoQuorum, ReadTimeout):
@@ -305,21 +326,47 @@ def _creation(records: list[JobRecord]) -> tuple[str, Any]:
     return "batch", job_pb2.BatchCreateJobsRequest(jobs=jobs, request_id=records[0].request_id)
 
 
-def _overlap(chance: float) -> job_pb2.OverlapPolicy:
-    if chance < 0.35:
-        return job_pb2.OVERLAP_POLICY_SKIP
-    if chance < 0.5:
-        return job_pb2.OVERLAP_POLICY_QUEUE
-    return job_pb2.OVERLAP_POLICY_REPLACE if chance < 0.6 else job_pb2.OVERLAP_POLICY_ALLOW
+def _draw_settings(record: JobRecord, rng: random.Random) -> None:
+    """What any job may have."""
+    settings = record.settings
+    if rng.random() < 0.3:
+        settings.priority, settings.tenant = rng.randrange(10), rng.choice(("", "a", "b"))
+    if rng.random() < 0.1:
+        settings.concurrency_key, settings.concurrency_limit = rng.choice(("x", "y")), 2
+    if rng.random() < 0.15:
+        settings.start_deadline.FromMilliseconds(rng.choice((5_000, 20_000)))
+    if rng.random() < 0.15 and record.is_recurring:
+        # Shorter than any deadline.
+        settings.jitter.FromMilliseconds(rng.choice((500, 4_000)))
+
+
+def _draw_bounds(record: JobRecord, rng: random.Random) -> None:
+    """What recurring jobs may have beside their policies."""
+    settings = record.settings
+    if rng.random() < 0.15:
+        settings.max_runs = rng.randint(1, 8)
+    if record.overlap in (job_pb2.OVERLAP_POLICY_QUEUE, job_pb2.OVERLAP_POLICY_ALLOW) and rng.random() < 0.5:
+        settings.overlap_limit = rng.randint(1, 4)
+    if record.catch_up == job_pb2.CATCH_UP_POLICY_ALL:
+        if rng.random() < 0.3:
+            settings.catch_up_limit = rng.randint(1, 4)
+        if rng.random() < 0.3:
+            settings.catch_up_interval.FromMilliseconds(rng.choice((1_000, 3_000)))
+    if rng.random() < 0.1:
+        settings.catch_up_window.FromMilliseconds(30_000)
+    if rng.random() < 0.15:
+        settings.pause_after_failures = rng.randint(1, 3)
 
 
 def _job(record: JobRecord) -> job_pb2.Job:
-    job = job_pb2.Job(handler=record.handler, payload=record.key.encode(), name=record.name)
-    job.retry.max_attempts = 6 if record.handler in ("flaky", "timed") else 3
+    job = job_pb2.Job()
+    job.CopyFrom(record.settings)
+    job.handler, job.payload, job.name = record.handler, record.key.encode(), record.name
+    job.retry.max_attempts = max_attempts(record.handler)
     job.retry.initial_backoff.FromMilliseconds(200)
     job.retry.max_backoff.FromMilliseconds(2_000)
     if record.handler == "timed":
-        job.run_timeout.FromMilliseconds(3_000)
+        job.run_timeout.FromMilliseconds(RUN_TIMEOUT_MS)
     if record.cron_minutes:
         job.cron.expression = "* * * * *" if record.cron_minutes == 1 else f"*/{record.cron_minutes} * * * *"
     elif record.every_ms:
@@ -327,9 +374,7 @@ def _job(record: JobRecord) -> job_pb2.Job:
         job.interval.start.FromMilliseconds(record.due_ms)
     else:
         job.run_at.FromMilliseconds(record.due_ms)
-    if record.is_recurring:
-        job.overlap = record.overlap
-        job.overlap_limit = 3 if record.overlap == job_pb2.OVERLAP_POLICY_QUEUE else 0
-        latest, every = job_pb2.CATCH_UP_POLICY_LATEST, job_pb2.CATCH_UP_POLICY_ALL
-        job.catch_up = latest if record.fires_latest_only else every
+    if record.handler == "fussy":
+        job.retry.non_retryable_errors.append(FATAL)
+    job.overlap, job.catch_up = record.overlap, record.catch_up
     return job

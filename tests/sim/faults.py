@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "disks": ("full", "install", "empty", "damage", "rot"),
     "clocks": ("clock", "drift"),
     "leaders": ("transfer", "step_down"),
-    "members": ("remove", "remove_leader", "remove_two"),
+    "members": ("remove", "remove_leader", "remove_two", "remove_in_split"),
     "workers": ("worker_crash", "worker_stall", "worker_cut", "worker_clock"),
 }
 
@@ -237,6 +237,10 @@ class Faults:
     def _remove_two(self) -> bool:
         """Asked for at the same time, of different nodes."""
         return self._remove_nodes(self._rng.sample(self._nodes, 2))
+
+    def _remove_in_split(self) -> bool:
+        """While the nodes do not all hear of it."""
+        return self._remove_two() and self._split()
 
     def _remove_nodes(self, nodes: list[SimNode]) -> bool:
         """Each is asked for at some node; what was removed gets an empty disk, and is added again later."""

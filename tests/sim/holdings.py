@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from raftsched.v1 import worker_pb2
 from tests.checker import Run
 from tests.sim.network import Connection
 from tests.sim.node import SimNode
@@ -17,14 +18,19 @@ class Held:
     scheduled_for_ms: int
     attempt: int
     handler: str
-    key: str
+    payload: str
     max_attempts: int
     started_ms: int = 0
     worker_started_ms: int = 0
     has_begun: bool = False
     is_over: bool = False
 
-    def run(self, process: int, ended_ms: int | None, *, succeeded: bool) -> Run:
+    @property
+    def key(self) -> str:
+        """The job's, with which every payload begins."""
+        return self.payload.partition("/")[0]
+
+    def run(self, process: int, ended_ms: int | None, *, succeeded: bool, put_off: bool = False) -> Run:
         """The run as its process writes it down."""
         return Run(
             key=self.key,
@@ -36,6 +42,7 @@ class Held:
             attempt=self.attempt,
             execution=self.execution,
             token=self.token,
+            put_off=put_off,
         )
 
 
@@ -46,7 +53,13 @@ class Result:
     held: Held
     succeeded: bool
     ended_ms: int
+    # When it ended by the replicated clock.
+    cluster_ms: int
     permanent: bool = False
+    # Of a failure: to be tried again after so long; or no failure at all, it just wants to.
+    retry_after_ms: int = 0
+    snoozes: bool = False
+    error_class: str = ""
     # Sent beside the same result, and never again.
     is_copy: bool = False
 
@@ -62,3 +75,33 @@ class Stream:
     # Of the credit, what may come yet or has come and waits for its turn.
     load: int = 0
     sequence: int = 0
+
+
+def report_message(batch: list[Result], sequence: int) -> worker_pb2.WorkerMessage:
+    """Tells of results that are all successes, or all not."""
+    message = worker_pb2.WorkerMessage()
+    if batch[0].succeeded:
+        message.ack.sequence = sequence
+        for result in batch:
+            held = result.held
+            message.ack.leases.add(
+                token=held.token,
+                execution_ids=[held.execution],
+                started_ms=[max(0, held.worker_started_ms)],
+                ended_ms=[max(0, result.ended_ms)],
+            )
+    else:
+        message.fail.sequence = sequence
+        for result in batch:
+            message.fail.failures.add(
+                token=result.held.token,
+                execution_id=result.held.execution,
+                started_ms=max(0, result.held.worker_started_ms),
+                ended_ms=max(0, result.ended_ms),
+                error="as told",
+                permanent=result.permanent,
+                retry_after_ms=result.retry_after_ms,
+                snooze=result.snoozes,
+                error_class=result.error_class,
+            )
+    return message

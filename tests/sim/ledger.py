@@ -2,7 +2,21 @@
 
 from dataclasses import dataclass, field
 
+from raftsched.v1 import job_pb2
 from tests.checker import Completion, Run
+
+
+@dataclass(slots=True)
+class Trigger:
+    """A run that a client asked for beside a job's schedule."""
+
+    payload: str
+    # Once confirmed: what it was told.
+    is_confirmed: bool = False
+    # 0: skipped, or it waits.
+    execution: int = 0
+    scheduled_for_ms: int = 0
+    skipped: bool = False
 
 
 @dataclass(slots=True)
@@ -20,14 +34,19 @@ class JobRecord:
     # Cron: every so many minutes, UTC.
     cron_minutes: int = 0
     name: str = ""
-    # A value of raftsched.v1.OverlapPolicy; 0 for what runs once.
+    # Values of raftsched.v1.OverlapPolicy and CatchUpPolicy; 0 for a one-off.
     overlap: int = 0
-    fires_latest_only: bool = False
+    catch_up: int = 0
+    # Whatever else it was created with.
+    settings: job_pb2.Job = field(default_factory=job_pb2.Job)
     # Once confirmed.
     job_id: int = 0
     confirmed_ms: int | None = None
     cancel_asked_ms: int | None = None
     cancel_confirmed_ms: int | None = None
+    is_pause_asked: bool = False
+    # By request id.
+    triggers: dict[str, Trigger] = field(default_factory=dict)
 
     @property
     def is_recurring(self) -> bool:
@@ -56,6 +75,14 @@ class Ledger:
     replays: dict[int, int] = field(default_factory=dict)
     # The highest index that any answer to a change was given at.
     answered_index: int = 0
+    # Executions whose handlers began, newest last, and with which payload.
+    begun: list[int] = field(default_factory=list)
+    payloads: dict[int, str] = field(default_factory=dict)
+    # Executions that a client wanted cancelled; whether they were at once.
+    cancels_asked: set[int] = field(default_factory=set)
+    cancels_confirmed: dict[int, bool] = field(default_factory=dict)
+    # (execution, token) -> before which time of the replicated clock no later lease of it may begin to run.
+    not_before_ms: dict[tuple[int, int], int] = field(default_factory=dict)
     # (token, execution) that some worker was given, ever.
     granted: set[tuple[int, int]] = field(default_factory=set)
     calls: dict[str, int] = field(default_factory=dict)

@@ -1,25 +1,21 @@
 """The judgement at the end of a simulation, when all faults are over and everything should have drained."""
 
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 
 from raftsched.model.transitions import ExecutionState
 from raftsched.state.machine import Machine
 from raftsched.store import keys, rows
 from raftsched.store.environment import Store
-from raftsched.v1 import execution_pb2, job_pb2
-from tests.checker import Accepted, Report, Skip, check
-from tests.sim.ledger import JobRecord, Ledger
+from tests.checker import Report, Run, check
+from tests.sim.accounting import Account
+from tests.sim.ledger import Ledger
 from tests.sim.timeline import Violation
+from tests.sim.witness import TRIGGERED_AHEAD_MS
 from tests.unit.state.support import Node
 
-MINUTE_MS = 60_000
 _OVER = {ExecutionState.SUCCEEDED, ExecutionState.DEAD_LETTER, ExecutionState.CANCELLED}
 _UNFIRED = {rows.JOB_WAITING, rows.JOB_STARVED}
-_REASONS = {
-    execution_pb2.SKIP_REASON_CATCH_UP: "CATCH_UP",
-    execution_pb2.SKIP_REASON_OVERLAP: "OVERLAP",
-    execution_pb2.SKIP_REASON_CANCELLED: "CANCELLED",
-}
 
 
 class StateView(Node):
@@ -39,6 +35,14 @@ class StateView(Node):
         """(job, first, row)."""
         return [(*keys.unpack_pair(key), rows.SkippedRow.unpack(value)) for key, value in self.table("skipped")]
 
+    def waiting(self) -> list[tuple[int, int]]:
+        """(job, scheduled time) of what is in overlap queues."""
+        return [
+            (keys.unpack_id(key[: keys.ID_BYTES]), rows.WAITING.unpack_from(value)[0])
+            for key, value in self.table("extras")
+            if key[keys.ID_BYTES] == keys.EXTRA_WAITING
+        ]
+
     def check_indexes(self) -> None:
         """Raises Violation unless every index holds exactly what the rows say."""
         try:
@@ -57,10 +61,10 @@ def is_drained(machine: Machine, store: Store, *, until_ms: int, slack_ms: int) 
     view = StateView(machine, store)
     if any(keys.due_ms_of(key) < machine.now_ms - slack_ms for key, _ in view.table("due")):
         return False
-    waiting = [value for key, value in view.table("extras") if key[8] == keys.EXTRA_WAITING]
-    if any(rows.WAITING.unpack_from(value)[0] < until_ms for value in waiting):
+    jobs = view.jobs()
+    if any(row.state in _UNFIRED and row.scheduled_for_ms < until_ms for row in jobs.values()):
         return False
-    if any(row.state in _UNFIRED and row.scheduled_for_ms < until_ms for row in view.jobs().values()):
+    if any(jobs[job].state != rows.JOB_PAUSED and time_ms < until_ms for job, time_ms in view.waiting()):
         return False
     return all(row.status in _OVER or row.scheduled_for_ms >= until_ms for row in view.executions().values())
 
@@ -73,42 +77,70 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
     payloads = {keys.unpack_id(key): value.decode() for key, value in view.table("payloads")}
     key_of = {job: payloads.get(job, "") for job in jobs}
     _check_confirmed(ledger, jobs, executions, key_of)
-    by_job: dict[int, list[tuple[int, rows.ExecutionRow]]] = {}
-    for number, row in executions.items():
-        by_job.setdefault(row.job, []).append((number, row))
-    ran = {(run.key, run.scheduled_for_ms) for run in ledger.runs}
-    skips = [
-        Skip(key_of[job], first, row.last_scheduled_for_ms, row.count, _REASONS.get(row.reason, str(row.reason)))
-        for job, first, row in view.skips()
-    ]
-    accepted, lost = [], {}
-    job_of = {key: job for job, key in key_of.items()}
-    for record in ledger.jobs.values():
-        job = job_of.get(record.key, 0)
-        of_job = by_job.get(job, [])
-        skips += [
-            Skip(record.key, row.scheduled_for_ms, row.scheduled_for_ms, 1, "CANCELLED")
-            for _, row in of_job
-            if row.status == ExecutionState.CANCELLED and (record.key, row.scheduled_for_ms) not in ran
-        ]
-        accepted.append(_accepted(record, jobs.get(job), [row for _, row in of_job], until_ms, machine.now_ms))
-        # A run beyond the first of an attempt has a lost lease before it; a replay begins to count anew.
-        replays = sum(1 for _, row in of_job if row.replayed_as)
-        lost[record.key] = sum(row.lost_leases for _, row in of_job) + 8 * replays
+    _check_runs(ledger, executions)
+    accounts = _accounts(ledger, view, jobs, executions, key_of, until_ms)
+    ran = {(run.key, run.scheduled_for_ms) for run in ledger.runs if run.scheduled_for_ms is not None}
+    triggered = {(account.record.key, time_ms) for account in accounts for time_ms in account.beside}
     allowance_ms = 1 << 40
     report = check(
-        accepted,
-        ledger.runs,
+        [account.accepted() for account in accounts],
+        [_dated(run, triggered) for run in ledger.runs],
         allowance_ms=allowance_ms,
         read_ms=machine.now_ms + 2 * allowance_ms,
         completions=ledger.completions,
-        skips=skips,
-        lost_leases=lost,
+        skips=[skip for account in accounts for skip in account.all_skips(ran)],
+        lost_leases={account.record.key: account.lost_leases for account in accounts},
     )
     if report.findings:
         shown = "\n".join(str(finding) for finding in report.findings[:8])
         raise Violation(f"{len(report.findings)} findings of the checker\n{shown}")
     return report
+
+
+def _dated(run: Run, triggered: set[tuple[str, int]]) -> Run:
+    """What is triggered gets a time that no other occurrence has, and may run a moment before it."""
+    scheduled_for_ms = run.scheduled_for_ms
+    if scheduled_for_ms is None or (run.key, scheduled_for_ms) not in triggered:
+        return run
+    is_early = scheduled_for_ms - TRIGGERED_AHEAD_MS < run.started_ms < scheduled_for_ms
+    return replace(run, started_ms=scheduled_for_ms) if is_early else run
+
+
+def _accounts(
+    ledger: Ledger,
+    view: StateView,
+    jobs: dict[int, rows.JobRow],
+    executions: dict[int, rows.ExecutionRow],
+    key_of: dict[int, str],
+    until_ms: int,
+) -> list[Account]:
+    """Of every job that a client asked for."""
+    of_job: defaultdict[int, dict[int, rows.ExecutionRow]] = defaultdict(dict)
+    for number, row in executions.items():
+        of_job[row.job][number] = row
+    skips: defaultdict[int, list[tuple[int, rows.SkippedRow]]] = defaultdict(list)
+    for job, first, skipped in view.skips():
+        skips[job].append((first, skipped))
+    waiting: defaultdict[int, list[int]] = defaultdict(list)
+    for job, time_ms in view.waiting():
+        waiting[job].append(time_ms)
+    job_of = {key: job for job, key in key_of.items()}
+    found = []
+    for record in ledger.jobs.values():
+        job = job_of.get(record.key, 0)
+        found.append(
+            Account(
+                record,
+                jobs.get(job),
+                of_job[job],
+                skips[job],
+                waiting[job],
+                until_ms,
+                view.machine.now_ms,
+                ledger.cancels_asked,
+            )
+        )
+    return found
 
 
 def _check_confirmed(
@@ -133,73 +165,44 @@ def _check_confirmed(
             raise Violation(f"the completion of execution {done.execution} was confirmed and is not there: {row}")
     for execution, _ in ledger.failures:
         row = executions.get(execution)
-        if row is None or not row.failures:
+        # Of one that was to be cancelled it is no matter how it ended, unless it succeeded.
+        is_cancelled = row is not None and row.status == ExecutionState.CANCELLED and execution in ledger.cancels_asked
+        if row is None or not (row.failures or is_cancelled):
             raise Violation(f"the failure of execution {execution} was confirmed and is not there: {row}")
     for old, new in ledger.replays.items():
         if executions[old].replayed_as != new or new not in executions:
             raise Violation(f"dead letter {old} was replayed as {new}, and is not")
+    for execution, at_once in ledger.cancels_confirmed.items():
+        status = executions[execution].status
+        if status != ExecutionState.CANCELLED and (at_once or status != ExecutionState.SUCCEEDED):
+            raise Violation(f"the cancel of execution {execution} was confirmed, and it is {status}")
 
 
-def _accepted(
-    record: JobRecord, row: rows.JobRow | None, executions: list[rows.ExecutionRow], until_ms: int, now_ms: int
-) -> Accepted:
-    """The record as the checker wants it."""
-    cancelled = row is not None and row.state == rows.JOB_CANCELLED
-    required, optional = _targets(record, row, until_ms, now_ms)
-    # What was cancelled between two attempts, or after its lease was lost, may have runs, and no completed one.
-    cut_off = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.CANCELLED}
-    if cut_off and record.cancel_asked_ms is None and record.overlap != job_pb2.OVERLAP_POLICY_REPLACE:
-        raise Violation(f"executions of {record.key} are cancelled, which nobody asked for")
-    optional += [target for target in required if target in cut_off]
-    required = [target for target in required if target not in cut_off]
-    # What was given up after all its leases were lost, or its time was over, has none either.
-    given_up = {one.scheduled_for_ms for one in executions if one.status == ExecutionState.DEAD_LETTER}
-    if record.handler == "timed" or any(one.lost_leases for one in executions):
-        optional += [target for target in required if target in given_up]
-        required = [target for target in required if target not in given_up]
-    expected = set()
-    if record.overlap in (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_QUEUE):
-        expected.add("OVERLAP")
-    if record.overlap == job_pb2.OVERLAP_POLICY_REPLACE:
-        # The occurrence after it takes its place.
-        expected.add("CANCELLED")
-    if record.is_recurring and record.fires_latest_only:
-        expected.add("CATCH_UP")
-    if record.cancel_asked_ms is not None:
-        expected.add("CANCELLED")
-    lost_any = any(one.lost_leases for one in executions)
-    return Accepted(
-        key=record.key,
-        targets_ms=required,
-        optional_targets_ms=optional,
-        confirmed=record.confirmed_ms is not None,
-        cancel_requested_ms=record.cancel_asked_ms if cancelled else None,
-        # A worker that has lost its lease may not know that yet.
-        cancel_confirmed_ms=None if lost_any or not cancelled else record.cancel_confirmed_ms,
-        expected_skips=frozenset(expected),
-        fails=record.handler in ("broken", "timed"),
-    )
-
-
-def _targets(record: JobRecord, row: rows.JobRow | None, until_ms: int, now_ms: int) -> tuple[list[int], list[int]]:
-    """The times at which the job must run, and those at which it may."""
-    if not record.is_recurring:
-        # One that was due when it was asked for is due at the time of the node that took it.
-        due_ms = row.scheduled_for_ms if row is not None else record.due_ms
-        if due_ms < record.due_ms:
-            raise Violation(f"{record.key} was asked for at {record.due_ms} and is scheduled for {due_ms}")
-        return ([due_ms], []) if due_ms < until_ms else ([], [due_ms])
-    if record.cron_minutes:
-        step_ms = record.cron_minutes * MINUTE_MS
-        first_ms = record.asked_ms // step_ms * step_ms
-    else:
-        step_ms, first_ms = record.every_ms, record.due_ms
-    targets = list(range(first_ms, now_ms + step_ms, step_ms))
-    # Ticks that raced with the create are optional: it names the first later than its own time.
-    sure_from_ms = record.confirmed_ms if record.confirmed_ms is not None else now_ms
-    if row is not None and row.created_ms < sure_from_ms:
-        sure_from_ms = row.created_ms
-    # Nodes' clocks differ by a little from the replicated one.
-    sure_from_ms += 5_000
-    required = [target for target in targets if sure_from_ms < target < until_ms]
-    return required, [target for target in targets if not sure_from_ms < target < until_ms]
+def _check_runs(ledger: Ledger, executions: dict[int, rows.ExecutionRow]) -> None:
+    """What workers ran is what they were to run, when they were to."""
+    expected = {
+        trigger.execution: trigger.payload
+        for record in ledger.jobs.values()
+        for trigger in record.triggers.values()
+        if trigger.execution
+    }
+    for execution, payload in ledger.payloads.items():
+        # A replay runs with the payload of the dead letter.
+        if expected.get(execution, payload) != payload:
+            raise Violation(f"execution {execution} ran with the payload {payload}, not {expected[execution]}")
+    runs_of: defaultdict[int, list[Run]] = defaultdict(list)
+    for run in ledger.runs:
+        if run.execution is not None:
+            runs_of[run.execution].append(run)
+        handler = ledger.jobs[run.key].handler if run.key in ledger.jobs else ""
+        if (
+            handler == "fussy"
+            and run.attempt is not None
+            and run.attempt > 1
+            and not executions[run.execution or 0].lost_leases
+        ):
+            raise Violation(f"{run.key} was tried again after an error that is not retried: attempt {run.attempt}")
+    for (execution, token), not_before_ms in ledger.not_before_ms.items():
+        for run in runs_of[execution]:
+            if run.token is not None and run.token > token and run.started_ms < not_before_ms:
+                raise Violation(f"execution {execution} was to rest until {not_before_ms}, and ran at {run.started_ms}")

@@ -11,7 +11,8 @@ from functools import partial
 
 from raftsched.v1 import worker_pb2
 from tests.checker import Completion
-from tests.sim.holdings import Held, Result, Stream
+from tests.sim.handlers import duration_us, outcome
+from tests.sim.holdings import Held, Result, Stream, report_message
 from tests.sim.ledger import Ledger
 from tests.sim.network import Network
 from tests.sim.node import SimNode
@@ -27,6 +28,7 @@ RECONNECT_US = (100 * MILLISECOND_US, SECOND_US)
 # Without an answer in this time a message is sent again, another way.
 CONFIRM_US = 8 * SECOND_US
 HELLO_US = 8 * SECOND_US
+RELEASE_DROPPED_US = 3 * SECOND_US
 # Handlers stop so much before the session may end.
 MARGIN_US = SECOND_US
 
@@ -77,6 +79,10 @@ class SimWorker:
         self._refused: set[tuple[int, int]] = set()
         self._is_flush_due = False
         self._past: list[tuple[int, int]] = []
+
+    @property
+    def _wall_ms(self) -> int:
+        return self._timeline.true_ms + self.wall_offset_ms
 
     # --- lives ------------------------------------------------------------------------------------------------------
 
@@ -278,7 +284,7 @@ class SimWorker:
     def _leased(self, stream: Stream, batch: worker_pb2.LeaseBatch) -> None:
         for at, execution in enumerate(batch.execution_ids):
             kind = batch.kinds[batch.kind_indexes[at] if batch.kind_indexes else 0]
-            key = (batch.payloads[at] if batch.payloads else b"").decode()
+            payload = (batch.payloads[at] if batch.payloads else b"").decode()
             attempt = batch.attempts[at] if batch.attempts else 1
             self._ledger.granted.add((batch.token, execution))
             held = Held(
@@ -288,7 +294,7 @@ class SimWorker:
                 batch.scheduled_for_ms[at],
                 attempt,
                 kind.handler,
-                key,
+                payload,
                 kind.max_attempts,
             )
             self._past.append((batch.token, execution))
@@ -317,6 +323,8 @@ class SimWorker:
         )
         for held in waiting:
             self._waiting.remove(held)
+            # Should nobody cancel it after all, it must not stay with a worker that will not run it.
+            self._soon(RELEASE_DROPPED_US if cancel.question else 0, partial(self._release, held))
         if not running and not over:
             self._refused.add(place)
         if cancel.question:
@@ -325,6 +333,16 @@ class SimWorker:
         else:
             for held in running:
                 self._end_run(held, succeeded=False)
+                if cancel.reason == worker_pb2.CANCEL_REASON_REQUESTED:
+                    # It still holds the execution: how it ends is reported.
+                    self._report_soon(Result(held, False, self._wall_ms, self._cluster_ms()))
+
+    def _release(self, held: Held) -> None:
+        stream = self._route()
+        if stream is not None:
+            message = worker_pb2.WorkerMessage()
+            message.release.leases.add(token=held.token, execution_ids=[held.execution])
+            self._send(stream, message)
 
     # --- handlers ---------------------------------------------------------------------------------------------------
 
@@ -335,20 +353,18 @@ class SimWorker:
                 self._begin(held)
 
     def _begin(self, held: Held) -> None:
-        rng = self._rng
         held.has_begun = True
         held.started_ms = self._cluster_ms()
-        held.worker_started_ms = self._timeline.true_ms + self.wall_offset_ms
+        held.worker_started_ms = self._wall_ms
         self._running.append(held)
+        self._ledger.begun.append(held.execution)
+        if self._ledger.payloads.setdefault(held.execution, held.payload) != held.payload:
+            raise Violation(f"execution {held.execution} came with the payload {held.payload}, and with another before")
         self._timeline.note("runs", self.number, (held.key, held.execution, held.token), show=False)
-        duration_us = rng.randint(MILLISECOND_US, 150 * MILLISECOND_US)
-        if held.handler == "slow":
-            duration_us = rng.randint(600 * MILLISECOND_US, 6 * SECOND_US)
-        elif held.handler == "timed":
-            duration_us = rng.choice((50 * MILLISECOND_US, 5 * SECOND_US))
-        if duration_us > self._started_after_us:
+        takes_us = duration_us(held.handler, self._rng)
+        if takes_us > self._started_after_us:
             self._soon(self._started_after_us, partial(self._tell_started, held))
-        self._soon(duration_us, partial(self._finish, held))
+        self._soon(takes_us, partial(self._finish, held))
 
     def _tell_started(self, held: Held) -> None:
         stream = self._route()
@@ -365,22 +381,24 @@ class SimWorker:
         if not self._may_run:
             self._stop_all()
             return
-        fails = held.handler == "broken" or (held.handler == "flaky" and held.attempt <= len(held.key) % 3)
-        self._end_run(held, succeeded=not fails)
-        result = Result(held, not fails, self._timeline.true_ms + self.wall_offset_ms)
-        result.permanent = fails and held.handler == "broken" and len(held.key) % 2 == 0
-        self._unsent.append(result)
-        self._flush_soon()
+        result = outcome(held, self._rng, ended_ms=self._wall_ms, cluster_ms=self._cluster_ms())
+        self._end_run(held, succeeded=result.succeeded, put_off=result.snoozes)
+        self._report_soon(result)
         self._run_more()
 
-    def _end_run(self, held: Held, *, succeeded: bool) -> None:
+    def _report_soon(self, result: Result) -> None:
+        self._unsent.append(result)
+        self._flush_soon()
+
+    def _end_run(self, held: Held, *, succeeded: bool, put_off: bool = False) -> None:
         held.is_over = True
         self._running.remove(held)
         self._soon(0, self._run_more)
-        self._record(held, ended_ms=self._cluster_ms(), succeeded=succeeded)
+        self._record(held, ended_ms=self._cluster_ms(), succeeded=succeeded, put_off=put_off)
 
-    def _record(self, held: Held, *, ended_ms: int | None, succeeded: bool) -> None:
-        self._ledger.runs.append(held.run(self.number * 1_000 + self.life, ended_ms, succeeded=succeeded))
+    def _record(self, held: Held, *, ended_ms: int | None, succeeded: bool, put_off: bool = False) -> None:
+        process = self.number * 1_000 + self.life
+        self._ledger.runs.append(held.run(process, ended_ms, succeeded=succeeded, put_off=put_off))
 
     # --- results ----------------------------------------------------------------------------------------------------
 
@@ -408,30 +426,8 @@ class SimWorker:
     def _report(self, stream: Stream, batch: list[Result]) -> None:
         stream.sequence += 1
         sequence = stream.sequence
-        message = worker_pb2.WorkerMessage()
-        if batch[0].succeeded:
-            message.ack.sequence = sequence
-            for result in batch:
-                held = result.held
-                message.ack.leases.add(
-                    token=held.token,
-                    execution_ids=[held.execution],
-                    started_ms=[max(0, held.worker_started_ms)],
-                    ended_ms=[max(0, result.ended_ms)],
-                )
-        else:
-            message.fail.sequence = sequence
-            for result in batch:
-                message.fail.failures.add(
-                    token=result.held.token,
-                    execution_id=result.held.execution,
-                    started_ms=max(0, result.held.worker_started_ms),
-                    ended_ms=max(0, result.ended_ms),
-                    error="as told",
-                    permanent=result.permanent,
-                )
         self._unconfirmed[stream, sequence] = batch
-        self._send(stream, message)
+        self._send(stream, report_message(batch, sequence))
 
         def no_answer() -> None:
             again = self._unconfirmed.pop((stream, sequence), None)
@@ -484,5 +480,9 @@ class SimWorker:
                 self._ledger.count("confirmed acks")
                 self._ledger.completions.append(Completion(held.key, held.scheduled_for_ms, held.execution, held.token))
             else:
-                self._ledger.count("confirmed failures")
-                self._ledger.failures.append((held.execution, held.token))
+                self._ledger.count("confirmed snoozes" if result.snoozes else "confirmed failures")
+                if result.retry_after_ms:
+                    again_ms = result.cluster_ms + result.retry_after_ms
+                    self._ledger.not_before_ms[held.execution, held.token] = again_ms
+                if not result.snoozes:
+                    self._ledger.failures.append((held.execution, held.token))

@@ -232,3 +232,23 @@ def test_any_single_run_taken_away_is_missed(targets: list[int], data: st.DataOb
     gone = data.draw(st.sampled_from(runs))
     report = check([Accepted("a", targets)], [r for r in runs if r is not gone], allowance_ms=3, read_ms=99)
     assert [finding.kind for finding in report.findings] == [Kind.UNMATCHED_TARGET]
+
+
+def test_a_run_that_was_put_off_is_no_extra_run_and_fulfils_nothing() -> None:
+    put_off = replace(named("a", 1_000, token=1), succeeded=False, put_off=True)
+    report = checked([Accepted("a", [1_000])], [put_off, named("a", 1_000, delay_ms=500, token=2)], lost_leases={})
+    report.require_clean()
+    assert report.extra_runs == 0
+    assert checked([Accepted("a", [1_000])], [put_off]).kinds == {Kind.UNMATCHED_TARGET}
+
+
+def test_a_range_of_skipped_ticks_does_not_hold_what_is_beside_the_schedule() -> None:
+    job = Accepted(
+        "a",
+        [1_000, 1_500, 2_000],
+        beside_schedule_ms=frozenset({1_500}),
+        expected_skips=frozenset({"CATCH_UP"}),
+    )
+    skip = Skip("a", 1_000, 2_000, 2, "CATCH_UP")
+    checked([job], [named("a", 1_500)], skips=[skip]).require_clean()
+    assert Kind.UNMATCHED_TARGET in checked([job], [], skips=[skip]).kinds
