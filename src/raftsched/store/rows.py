@@ -91,7 +91,7 @@ LEASE_HEAD = struct.Struct(">QHH")
 LIMIT = struct.Struct(">IQIIQQI")
 
 # meta: turns, see keys.meta_turn
-#   of a queue: executions leased since one of a lower priority was u8, the level served then (last byte of its prefix) u8
+#   of a queue: executions leased since one of a lower priority was u8, the last byte of the level served then u8
 #   of a level: tenant served last u32, executions of its turn that it has had u32 (0: its turn is over)
 #   of a tenant at a level: the rest of the lane served last, 12 bytes; while it has one lane only, nothing is written
 QUEUE_TURN = struct.Struct(">BB")
