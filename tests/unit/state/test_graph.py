@@ -133,6 +133,36 @@ def test_of_two_failures_both_have_to_be_made_good(world: Graph) -> None:
     assert [world.state(job) for job in (join, below)] == [FIRED, BLOCKED]
 
 
+def test_an_end_that_a_job_began_with_is_not_told_to_it_again(world: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is created while the others that wait for that end are still being told."""
+    monkeypatch.setattr(graph, "MAX_STEPS", 10)
+    (other,) = world.node.create(due_ms=world.node.now_ms + 60_000)
+    top, *_ = world.create([[], *([[0]] * 100)])
+    world.finish(top)
+    assert world.work()
+    (join,) = world.create([[]], outside={0: [top, other]})
+    world.drain()
+    assert (world.state(join), world.fired(join)) == (BLOCKED, 0)
+    world.node.advance(60_000)
+    world.finish(other)
+    world.drain()
+    assert world.fired(join) == 1
+
+
+def test_an_older_end_that_is_still_to_be_told_does_not_undo_a_newer_one(
+    world: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "MAX_STEPS", 5)
+    top, *_ = world.create([[], *([[0]] * 200)])
+    dead = world.finish(top, fail=True)
+    world.node.do(replay(dead))
+    world.finish(top)
+    assert world.work() == 2
+    join, below = world.create([[], [0]], outside={0: [top]}, rules={1: ALL_DONE})
+    world.drain()
+    assert [world.fired(job) for job in (join, below)] == [1, 0]
+
+
 def test_a_repeated_end_counts_once(world: Graph) -> None:
     first, second, join = world.create([[], [], [0, 1]])
     by_job = world.take()

@@ -103,6 +103,37 @@ def test_a_replay_of_a_tick_revives_its_instance_alone(world: Graph) -> None:
     world.node.check()
 
 
+def test_what_has_run_and_is_forgotten_does_not_run_again_for_a_replay(world: Graph) -> None:
+    ticks = recurring(world)
+    (anyhow,) = world.create([[]], outside={0: [ticks]}, rules={0: ALL_DONE})
+    next_minute(world)
+    dead = world.finish(ticks, fail=True)
+    world.finish(anyhow)
+    assert kept(world, anyhow) == 0
+    world.node.do(command_pb2.ReplayDeadLetters(executions=keys.pack_ids([dead])))
+    world.finish(ticks)
+    assert (world.fired(anyhow), kept(world, anyhow)) == (1, 0)
+
+
+def test_what_has_run_and_is_forgotten_does_not_run_again_for_what_was_revived(world: Graph) -> None:
+    first, second = recurring(world), recurring(world)
+    middle, anyhow = world.create([[], [0]], outside={0: [first, second]}, rules={1: ALL_DONE})
+    next_minute(world)
+    dead = world.finish(first, fail=True)
+    # For it the middle one has failed.
+    world.finish(anyhow)
+    assert kept(world, anyhow) == 0
+    world.node.do(command_pb2.ReplayDeadLetters(executions=keys.pack_ids([dead])))
+    world.finish(first)
+    # The middle one waits again, fails again, is revived again, and runs.
+    dead = world.finish(second, fail=True)
+    assert world.fired(anyhow) == 1
+    world.node.do(command_pb2.ReplayDeadLetters(executions=keys.pack_ids([dead])))
+    world.finish(second)
+    world.finish(middle)
+    assert (world.fired(middle), world.fired(anyhow), kept(world, anyhow)) == (1, 1, 0)
+
+
 def test_several_recurring_upstreams_meet_at_equal_times(world: Graph) -> None:
     first, second = recurring(world), recurring(world)
     (join,) = world.create([[]], outside={0: [first, second]})

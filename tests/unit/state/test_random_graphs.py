@@ -184,6 +184,8 @@ class TickModel:
         self.upstreams, self.rules, self.recurring = upstreams, rules, recurring
         # By job and tick (0: of a job that runs once), how it ended; of these, what has started.
         self.ended: dict[tuple[int, int], str] = {}
+        # An instance begins with the first of its recurring upstreams to end, whatever becomes of that.
+        self.begun: set[tuple[int, int]] = set()
         self.started: set[tuple[int, int]] = set()
         self.unmet: set[tuple[int, int]] = set()
 
@@ -198,9 +200,11 @@ class TickModel:
 
     def _decide(self, number: int, tick: int) -> None:
         outcomes = [self.ended.get((up, tick if self.recurring[up] else 0)) for up in self.upstreams[number]]
-        begun = not tick or any(
+        if not tick or any(
             self.recurring[up] and outcome for up, outcome in zip(self.upstreams[number], outcomes, strict=True)
-        )
+        ):
+            self.begun.add((number, tick))
+        begun = (number, tick) in self.begun
         verdict = judge(
             self.rules[number],
             len(outcomes),
