@@ -1,10 +1,12 @@
 """The commands that change a job, against a real node."""
 
+import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import CommandLine, until
+from tests.unit.cli.conftest import SHELL_QUEUE, CommandLine, until
 
 pytestmark = pytest.mark.cluster
 
@@ -57,3 +59,18 @@ def test_the_past_of_a_job_is_filled(cli: CommandLine) -> None:
     assert "DONE" in cli.text("backfill", "cancel", number)
     code, error = cli.failure("backfill", "get", "99")
     assert (code, error["reason"]) == (3, "BACKFILL_NOT_FOUND")
+
+
+def test_an_execution_that_runs_is_cancelled_with_what_it_started(cli: CommandLine, tmp_path: Path) -> None:
+    payload = json.dumps({"command": f"echo $$ > {tmp_path}/pid; sleep 60"})
+    job = cli.document("job", "create", "shell.run", "--queue", SHELL_QUEUE, "--payload", payload)
+    number = until(lambda: cli.document("job", "get", str(job["id"]))["last_execution_id"], "it has fired")
+    shown = ("execution", "get", str(number))
+    until(lambda: cli.document(*shown)["state"] == "RUNNING", "it runs")
+    asked = cli.document("execution", "cancel", str(number))
+    assert (asked["state"], asked["cancel_requested"]) in (("RUNNING", True), ("CANCELLED", True))
+    until(lambda: cli.document(*shown)["state"] == "CANCELLED", "it is cancelled")
+    pid = int((tmp_path / "pid").read_text())
+    until(lambda: not Path(f"/proc/{pid}").exists(), "its process is gone")
+    code, error = cli.failure("job", "cancel", str(job["id"]))
+    assert (code, error["reason"]) == (4, "JOB_FINISHED")

@@ -4,7 +4,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import InvalidField, JobNotFound, JobStateForbids
 from raftsched.state.results import JobChanged
 from raftsched.store import keys, rows
-from raftsched.v1 import job_pb2
+from raftsched.v1 import execution_pb2, job_pb2
 from tests.unit.state.support import ALL_SHARDS, MINUTE_MS, START_MS, SUCCEEDED, Node, minutely
 
 HOUR_MS = 60 * MINUTE_MS
@@ -194,3 +194,36 @@ def test_dead_letters_of_other_jobs_pause_nothing(node: Node) -> None:
         node.fail(leased.token, leased.executions, permanent=True)
     assert node.job(job).state == rows.JOB_WAITING
     assert node.table("extras") == []
+
+
+TEN_YEARS = 10 * 365 * 24 * 60  # in minutes
+NONE = job_pb2.CATCH_UP_POLICY_NONE
+PAUSED = execution_pb2.SKIP_REASON_PAUSED
+
+
+@pytest.mark.parametrize("kind", ["cron", "interval"])
+def test_after_ten_years_of_minutes_the_next_one_fires_and_one_range_is_recorded(node: Node, kind: str) -> None:
+    if kind == "cron":
+        (job,) = node.create(ticks_ms=minutely(64), catch_up=NONE)
+    else:
+        (job,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS + MINUTE_MS, catch_up=NONE)
+    node.do(pause(job))
+    node.advance(TEN_YEARS * MINUTE_MS)
+    if kind == "cron":
+        # As the leader has it: the ticks of the last hour, and of the next.
+        first = TEN_YEARS - 60
+        extend = command_pb2.ExtendTicks(
+            schedule=1, after_ms=minutely(64)[-1], ticks_ms=minutely(120, first=first), omitted=first - 65
+        )
+        node.do(extend)
+    node.do(resume(job))
+    node.fire()
+    assert node.executions_of(job) == []
+    assert node.skipped(job) == [(START_MS + MINUTE_MS, node.now_ms, TEN_YEARS, PAUSED)]
+    node.check()
+    node.advance(MINUTE_MS)
+    node.fire()
+    assert [row.scheduled_for_ms for row in node.executions_of(job)] == [node.now_ms]
+    assert len(node.skipped(job)) == 1
+    # Tables are as small as before.
+    assert len(node.table("ticks")) < 200
