@@ -117,8 +117,8 @@ RETENTION = struct.Struct(">QB")
 #   EXTRA_RUNS: occurrences of the schedule that were started, or wait to be, u64; for jobs with max_runs
 #   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own); with OWN_PAYLOAD in cause: payload
 #   EXTRA_PAUSE: paused_ms u64, resumed_ms u64 (0 while paused), note utf-8
-#   EXTRA_RETENTION: the oldest execution that is kept u64 (0: all), the newest when that was found u64, where the search
-#     for it goes on u64 (0: nowhere), how many were counted until there u32
+#   EXTRA_RETENTION: the oldest execution that is kept u64 (0: all), the newest when that was found u64, where the
+#     search for it goes on u64 (0: nowhere), how many were counted until there u32
 #   EXTRA_FAILURES_IN_A_ROW: dead letters since the last success u32
 #   EXTRA_LAST_TRIGGER: scheduled_for_ms u64 of the newest execution that was triggered
 #   EXTRA_PACED: due_ms u64 of the job's due row, where catch-up moved it
