@@ -75,10 +75,13 @@ def _count(context: Context, job: bytes, status: ExecutionState) -> None:
     if status == ExecutionState.SUCCEEDED:
         context.writer.delete(context.tables.extras, counted)
         return
+    row = context.writer.get(context.tables.jobs, job)
+    if row is None:
+        # It is deleted, and this ran behind a long history.
+        return
     before = context.writer.get(context.tables.extras, counted)
     failures = 1 + (keys.unpack_small_id(before) if before is not None else 0)
     context.writer.put(context.tables.extras, counted, keys.pack_small_id(failures))
-    row = context.writer.get_all(context.tables.jobs, [job])[0]
     # The job's own settings count, not those that the execution was fired with.
     allowed = context.catalog.profile(row[rows.JOB_PROFILE]).message.pause_after_failures
     if not allowed or failures < allowed or row[rows.JOB_STATE] not in _PAUSABLE:

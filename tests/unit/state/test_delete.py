@@ -164,6 +164,24 @@ def test_what_runs_behind_a_long_history_is_revoked(node: Node, monkeypatch: pyt
     assert node.ack(first.token, first.executions) == list(first.executions)
 
 
+def test_what_still_runs_may_end_in_any_way(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raftsched.state.cancel.MAX_EXECUTIONS", 1)
+    monkeypatch.setattr(deleting, "STEP", 1)
+    session = node.open_session(ttl_ms=60 * MINUTE_MS)
+    (job,) = node.create(every_ms=MINUTE_MS, overlap=ALLOW, pause_after_failures=1)
+    for _ in range(3):
+        node.fire()
+        node.advance(MINUTE_MS)
+    leased = node.lease(session)
+    node.ack(leased.token, leased.executions[2:])
+    node.do(delete(job))
+    node.fail(leased.token, leased.executions[:1], permanent=True)
+    node.ack(leased.token, leased.executions[1:2])
+    while left(node):
+        node.tick()
+    assert node.machine.counters.dead_letters == 0
+
+
 def test_a_replay_of_a_deleted_jobs_dead_letter_starts_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deleting, "STEP", 0)
     session = node.open_session()
