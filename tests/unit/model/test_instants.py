@@ -302,7 +302,7 @@ HOURS = st.sampled_from(["*", "*/2", "*/5", "0", "2", "1-3", "0,2,23", "0-23"])
 DAYS = st.sampled_from(["*", "*/2", "1", "L", "25-31", "15W"])
 WEEKDAYS = st.sampled_from(["*", "0", "1-5", "5L", "0#1"])
 EXPRESSION = st.tuples(MINUTES, HOURS, DAYS, st.sampled_from(["*", "3,4,10,11"]), WEEKDAYS).map(" ".join)
-WINDOW = timedelta(hours=60)
+WINDOW = timedelta(hours=36)
 
 
 @cache
@@ -342,7 +342,10 @@ def walked(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
     """The ticks within WINDOW, by looking at each minute and what the wall clock shows then."""
     tz = load_zone(schedule.time_zone)
     start = after.replace(second=0) - timedelta(days=2)
-    minutes = [start + timedelta(minutes=minute) for minute in range((2 * 24 + 60) * 60 + 1)]
+    minutes = [
+        start + timedelta(minutes=minute)
+        for minute in range(int((timedelta(days=2) + WINDOW) / timedelta(minutes=1)) + 1)
+    ]
     walls = [minute.astimezone(tz).replace(tzinfo=None) for minute in minutes]
     days = {
         datetime(1970, 1, 1).date() + timedelta(days=day) for use in schedule.calendars for day in use.calendar.days
@@ -352,6 +355,7 @@ def walked(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
         return wall.date() in days or any(matches(expression, wall) for expression in schedule.exclude)
 
     last_seen = {wall: number for number, wall in enumerate(walls)}
+    first_seen = {wall: number for number, wall in reversed(list(enumerate(walls)))}
     for number, (minute, wall) in enumerate(zip(minutes, walls, strict=True)):
         if minute <= after or left_out(wall):
             continue
@@ -360,14 +364,15 @@ def walked(schedule: CronSchedule, after: datetime) -> Iterator[datetime]:
             minute_text, hour_text, *_ = expression.split()
             fires = matches(expression, wall)
             if not (minute_text.startswith("*") or hour_text.startswith("*")):
-                first_time = wall not in walls[max(0, number - 3 * 1440) : number]
+                first_time = first_seen[wall] == number
                 if schedule.fold is Fold.FIRST:
                     fires = fires and first_time
                 elif schedule.fold is Fold.LAST:
                     fires = fires and last_seen[wall] == number
                 skipped = [before + timedelta(minutes=m) for m in range(1, int((wall - before).total_seconds()) // 60)]
                 if schedule.gap is Gap.SHIFT and any(
-                    matches(expression, gone) and not left_out(gone) and gone not in walls[:number] for gone in skipped
+                    matches(expression, gone) and not left_out(gone) and first_seen.get(gone, number) >= number
+                    for gone in skipped
                 ):
                     fires = True
             if fires:
