@@ -25,6 +25,7 @@ JOB_SCHEDULED_FOR = slice(9, 17)
 JOB_PAYLOAD_BYTES = slice(18, 21)
 JOB_PROFILE = slice(21, 25)
 JOB_SCHEDULE = slice(25, 29)
+JOB_NAME_BYTES = slice(45, 47)
 
 # A due row waits for its time.
 JOB_WAITING = 1
@@ -115,7 +116,7 @@ RETENTION = struct.Struct(">QB")
 
 # extras, by kind; all that are absent are 0, or none:
 #   EXTRA_RUNS: occurrences of the schedule that were started, or wait to be, u64; for jobs with max_runs
-#   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own); with OWN_PAYLOAD in cause: payload
+#   EXTRA_WAITING: scheduled_for_ms u64, cause u8, profile u32 (0: the job's own), and with OWN_PAYLOAD its payload
 #   EXTRA_PAUSE: paused_ms u64, resumed_ms u64 (0 while paused), note utf-8
 #   EXTRA_RETENTION: the oldest execution that is kept u64 (0: all), the newest when that was found u64, where the
 #     search for it goes on u64 (0: nowhere), how many were counted until there u32
