@@ -3,8 +3,6 @@
 A success is not written here: the execution's own row tells of its newest attempt.
 """
 
-from collections.abc import Sequence
-
 from raftsched.state.context import Context
 from raftsched.store import keys, rows
 
@@ -43,23 +41,6 @@ def record(
     context.writer.put(context.tables.attempts, keys.attempt(number, token), attempt.pack())
     for key in _kept(context, number)[:-MAX_ATTEMPTS]:
         context.writer.delete(context.tables.attempts, key)
-
-
-def forget(context: Context, numbers: Sequence[bytes]) -> None:
-    """Removes what is kept of these executions, whose keys ascend."""
-    cursor = context.writer.cursor(context.tables.attempts)
-    if not numbers or not cursor.set_range(numbers[0]):
-        return
-    gone, last = set(numbers), numbers[-1]
-    found = []
-    for key in cursor.iternext(values=False):
-        number = key[: keys.ID_BYTES]
-        if number > last:
-            break
-        if number in gone:
-            found.append(key)
-    if found:
-        context.writer.delete_many(context.tables.attempts, found)
 
 
 def _kept(context: Context, number: bytes) -> list[bytes]:

@@ -1,13 +1,15 @@
 """Removes executions and jobs with all that belongs to them alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import lmdb
 
-from raftsched.state import attempts, unfinished
+from raftsched.state import unfinished
 from raftsched.state.context import Context
 from raftsched.store import keys, rows
 from raftsched.store.graph_rows import Work, WorkKind
+
+_NO_NAME = bytes(2)
 
 
 def remove_executions(context: Context, numbers: Sequence[bytes], found: Sequence[bytes]) -> None:
@@ -15,11 +17,9 @@ def remove_executions(context: Context, numbers: Sequence[bytes], found: Sequenc
 
     An execution that comes after one of them names it as the one before, which is how a history ends.
     """
-    for run in _neighbours(context, numbers):
-        context.writer.delete_neighbours(context.tables.executions, run)
-    attempts.forget(context, numbers)
-    _remove_from(context, context.tables.results, numbers)
-    _remove_from(context, context.tables.execution_payloads, numbers)
+    _delete_runs(context, context.tables.executions, numbers)
+    for table in (context.tables.attempts, context.tables.results, context.tables.execution_payloads):
+        _remove_prefixed(context, table, numbers)
     for number, row in zip(numbers, found, strict=True):
         if row[rows.EXECUTION_CAUSE]:
             job, scheduled_for_ms = row[rows.EXECUTION_JOB], keys.unpack_id(row[rows.EXECUTION_SCHEDULED_FOR])
@@ -27,36 +27,47 @@ def remove_executions(context: Context, numbers: Sequence[bytes], found: Sequenc
 
 
 def remove_closed_job(context: Context, job: bytes, row: bytes) -> None:
-    """A job that has run its only time or is cancelled, and has no executions any more.
+    """As remove_closed_jobs, for one."""
+    remove_closed_jobs(context, {job: row})
 
-    What it skipped goes later: such rows are removed when their job is not found.
+
+def remove_closed_jobs(context: Context, jobs: Mapping[bytes, bytes]) -> None:
+    """Jobs, with their rows, that have run their only time or are cancelled, and have no executions any more.
+
+    What they skipped goes later: such rows are removed when their job is not found.
     """
-    writer, tables = context.writer, context.tables
-    decoded = rows.JobRow.unpack(row)
-    writer.delete(tables.jobs, job)
-    if decoded.payload_bytes:
-        writer.delete(tables.payloads, job)
-    if decoded.name:
-        namespace = context.catalog.profile(row[rows.JOB_PROFILE]).message.namespace
-        name = keys.job_name(namespace, decoded.name)
-        # Another may have taken the name since.
-        if writer.get(tables.names, name) == job:
-            writer.delete(tables.names, name)
-    _remove_extras(context, job)
-    unfinished.untrack(context, job)
-    if job in context.cancelling:
-        writer.delete(tables.meta, keys.META_CANCELLING + job)
-        context.cancelling.discard(job)
-    if decoded.state == rows.JOB_CANCELLED:
-        context.state.jobs_cancelled -= 1
+    numbers = sorted(jobs)
+    _delete_runs(context, context.tables.jobs, numbers)
+    for table in (context.tables.payloads, context.tables.extras):
+        _remove_prefixed(context, table, numbers)
+    for number in numbers:
+        row = jobs[number]
+        if row[rows.JOB_NAME_BYTES] != _NO_NAME:
+            _free_name(context, number, row)
+        if row[rows.JOB_STATE] == rows.JOB_CANCELLED:
+            context.state.jobs_cancelled -= 1
+    for number in sorted(context.tracked.intersection(numbers)):
+        unfinished.untrack(context, number)
+    for number in sorted(context.cancelling.intersection(numbers)):
+        context.writer.delete(context.tables.meta, keys.META_CANCELLING + number)
+        context.cancelling.discard(number)
     if context.graph.has_edges:
-        context.graph.add(Work(WorkKind.FORGET, keys.unpack_id(job)))
+        for number in numbers:
+            context.graph.add(Work(WorkKind.FORGET, keys.unpack_id(number)))
 
 
-def _neighbours(context: Context, numbers: Sequence[bytes]) -> list[list[bytes]]:
-    """The keys in runs that have no other execution between them."""
+def _free_name(context: Context, job: bytes, row: bytes) -> None:
+    namespace = context.catalog.profile(row[rows.JOB_PROFILE]).message.namespace
+    name = keys.job_name(namespace, rows.JobRow.unpack(row).name)
+    # Another may have taken it since.
+    if context.writer.get(context.tables.names, name) == job:
+        context.writer.delete(context.tables.names, name)
+
+
+def _delete_runs(context: Context, table: lmdb._Database, numbers: Sequence[bytes]) -> None:
+    """Deletes rows that must exist, whose keys ascend; those that have no other between them in one go."""
     runs: list[list[bytes]] = []
-    cursor = context.writer.cursor(context.tables.executions)
+    cursor = context.writer.cursor(table)
     following = b""
     for number in numbers:
         if number == following:
@@ -65,39 +76,25 @@ def _neighbours(context: Context, numbers: Sequence[bytes]) -> list[list[bytes]]
             runs.append([number])
             cursor.set_key(number)
         following = cursor.key() if cursor.next() else b""
-    return runs
+    for run in runs:
+        context.writer.delete_neighbours(table, run)
 
 
-def _remove_from(context: Context, table: lmdb._Database, numbers: Sequence[bytes]) -> None:
-    """Removes the rows of these executions from a table that has some for few."""
+def _remove_prefixed(context: Context, table: lmdb._Database, prefixes: Sequence[bytes]) -> None:
+    """Removes what begins with one of these, which ascend, from a table that has rows for few: one seek for each at
+    most, and none beyond the table's last."""
+    found: list[bytes] = []
     cursor = context.writer.cursor(table)
-    if not numbers or not cursor.set_range(numbers[0]):
-        return
-    gone, last = set(numbers), numbers[-1]
-    found = []
-    for key in cursor.iternext(values=False):
-        if key > last:
-            break
-        if key in gone:
+    key = b""
+    for prefix in prefixes:
+        if key < prefix:
+            if not cursor.set_range(prefix):
+                break
+            key = cursor.key()
+        while key.startswith(prefix):
             found.append(key)
+            if not cursor.next():
+                break
+            key = cursor.key()
     if found:
         context.writer.delete_many(table, found)
-
-
-def _remove_extras(context: Context, job: bytes) -> None:
-    cursor = context.writer.cursor(context.tables.extras)
-    beside = keys.extra(job, keys.EXTRA_BESIDE)
-    found = []
-    if cursor.set_range(job):
-        for key in cursor.iternext(values=False):
-            # Executions that stood beside the schedule go with their rows: there may be many.
-            if not key.startswith(job) or key.startswith(beside):
-                break
-            found.append(key)
-    if cursor.set_range(keys.after_prefix(beside) or job):
-        for key in cursor.iternext(values=False):
-            if not key.startswith(job):
-                break
-            found.append(key)
-    if found:
-        context.writer.delete_many(context.tables.extras, found)

@@ -19,7 +19,7 @@ from raftsched.state import dedup, idempotency
 from raftsched.state.context import Context
 from raftsched.state.kept_executions import OldestKept
 from raftsched.state.lifecycle import IS_TERMINAL
-from raftsched.state.removal import remove_closed_job, remove_executions
+from raftsched.state.removal import remove_closed_jobs, remove_executions
 from raftsched.state.results import Reclaimed
 from raftsched.store import keys, rows
 
@@ -161,11 +161,13 @@ def _walk_executions(context: Context, rules: _Rules, start: bytes, limit: int) 
             gone[number] = row
     if gone:
         remove_executions(context, list(gone), list(gone.values()))
+        over = {}
         for number, row in gone.items():
             key = row[rows.EXECUTION_JOB]
             job = jobs.get(key)
             if job is not None and _is_closed(job) and job[rows.JOB_LAST_EXECUTION] == number:
-                remove_closed_job(context, key, job)
+                over[key] = job
+        remove_closed_jobs(context, over)
     return _Step(max(1, len(numbers)), len(gone), following)
 
 
