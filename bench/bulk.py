@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from raftsched.api.job_settings import job_settings, profile_bytes
 from raftsched.internal.v1 import command_pb2
 from raftsched.state.machine import Machine
 from raftsched.state.results import Result
@@ -16,7 +17,7 @@ from raftsched.store.environment import Store
 from raftsched.v1 import job_pb2
 
 NODE = 1
-NAMESPACE = QUEUE = "default"
+QUEUE = "default"
 BATCH = 10_000
 # As a node under load commits.
 COMMIT_EVERY = 200_000
@@ -28,18 +29,8 @@ LATER_SPREAD_MS = 3_600_000
 
 
 def profile(handler: str) -> bytes:
-    """What all jobs share; the settings that the API fills in when a job says nothing."""
-    return command_pb2.Profile(
-        namespace=NAMESPACE,
-        handler=handler,
-        queue=QUEUE,
-        max_attempts=3,
-        initial_backoff_ms=1_000,
-        multiplier=2.0,
-        max_backoff_ms=60_000,
-        overlap=job_pb2.OVERLAP_POLICY_SKIP,
-        catch_up=job_pb2.CATCH_UP_POLICY_LATEST,
-    ).SerializeToString()
+    """What all jobs share, as the API makes it of a one-off that says nothing but its handler."""
+    return profile_bytes(job_settings(job_pb2.Job(handler=handler), recurring=False))
 
 
 class Registry:
