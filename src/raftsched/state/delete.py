@@ -14,8 +14,6 @@ from raftsched.v1 import worker_pb2
 
 # Executions, and skipped ranges, of one job that one step removes.
 STEP = 500
-# Backfills; each has some hundred rows at most.
-BACKFILLS = 20
 _STATUS = rows.EXECUTION_STATUS
 _HELD = (ExecutionState.LEASED, ExecutionState.RUNNING)
 
@@ -65,7 +63,7 @@ def remove_some(context: Context, rest: bytes) -> None:
         numbers = sorted(gone)
         removal.remove_executions(context, numbers, [gone[number] for number in numbers])
     is_last = execution == keys.NO_EXECUTION and _remove_skipped(context, job) < STEP
-    if is_last and backfill.forget_some(context, job, BACKFILLS) < BACKFILLS:
+    if is_last and backfill.forget_some(context, job, removal.BACKFILLS_AT_ONCE) < removal.BACKFILLS_AT_ONCE:
         context.writer.delete(context.tables.deadlines, rest)
     elif execution != newest:
         context.writer.put(context.tables.deadlines, rest, execution)

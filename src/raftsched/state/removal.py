@@ -4,12 +4,16 @@ from collections.abc import Mapping, Sequence
 
 import lmdb
 
-from raftsched.state import unfinished
+from raftsched.state import backfill, unfinished
 from raftsched.state.context import Context
 from raftsched.store import keys, rows
 from raftsched.store.graph_rows import Work, WorkKind
 
+# Backfills that go with their job; each is some hundred rows at most, and hardly any job has had more.
+BACKFILLS_AT_ONCE = 20
 _NO_NAME = bytes(2)
+# Kinds of extras that a job has few of: an EXTRA_BESIDE goes with its execution.
+_EXTRAS = tuple(bytes((kind,)) for kind in range(1, keys.EXTRA_LAST + 1) if kind != keys.EXTRA_BESIDE)
 
 
 def remove_executions(context: Context, numbers: Sequence[bytes], found: Sequence[bytes]) -> None:
@@ -38,8 +42,11 @@ def remove_closed_jobs(context: Context, jobs: Mapping[bytes, bytes]) -> None:
     """
     numbers = sorted(jobs)
     _delete_runs(context, context.tables.jobs, numbers)
-    for table in (context.tables.payloads, context.tables.extras):
-        _remove_prefixed(context, table, numbers)
+    _remove_prefixed(context, context.tables.payloads, numbers)
+    _remove_prefixed(context, context.tables.extras, [number + kind for number in numbers for kind in _EXTRAS])
+    if context.writer.has_rows(context.tables.backfills):
+        for number in numbers:
+            backfill.forget_some(context, number, BACKFILLS_AT_ONCE)
     for number in numbers:
         row = jobs[number]
         if row[rows.JOB_NAME_BYTES] != _NO_NAME:

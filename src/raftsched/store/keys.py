@@ -277,6 +277,8 @@ EXTRA_RETENTION = 7
 EXTRA_TICK_NUMBER = 8
 EXTRA_BESIDE = 9
 EXTRA_LAST_TRIGGER = 10
+# The highest of these.
+EXTRA_LAST = 10
 
 
 def extra(job: bytes, kind: int) -> bytes:
