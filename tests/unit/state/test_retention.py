@@ -158,6 +158,20 @@ def test_a_cancelled_one_off_goes_as_one_that_ran(node: Node) -> None:
     assert node.machine.counters.jobs_cancelled == 0
 
 
+def test_a_job_that_is_over_stays_as_long_as_a_dead_letter_of_it(node: Node, session: int) -> None:
+    node.create(ticks_ms=TICKS, names=["n"])
+    node.advance(MINUTE_MS)
+    node.fire()
+    node.fail(node.lease(session).token, [1], permanent=True)
+    run_minutes(node, session, 1)
+    node.want(JobCancelled, command_pb2.CancelJob(job=1))
+    node.advance(31 * DAY_MS)
+    node.reclaim_all(**AGE)
+    # Else the dead letter would be without its job: what came after it waits for it.
+    assert kept(node) == [1, 2]
+    assert node.job(1).name == "n"
+
+
 # --- recurring jobs ---
 
 
