@@ -340,6 +340,7 @@ def test_options_before_and_after_the_command_reach_the_cluster(cli: CommandLine
         ("demo",),
         ("worker",),
         *(("job", name) for name in ("create", "list", "get", "cancel", "history")),
+        ("execution", "get"),
         ("dead-letter", "list"),
         ("dead-letter", "replay"),
         ("cluster", "status"),
