@@ -99,27 +99,35 @@ def cancelled_row(row: bytes) -> bytes:
 
 
 def _stop_waiting(context: Context, number: int, row: bytes, job: rows.JobRow) -> None:
-    """Removes the job from due or starved; an occurrence that is overdue is recorded as skipped."""
+    """Removes the job from due or starved; occurrences that have passed are recorded as skipped."""
     key = keys.pack_id(number)
+    tick_number, is_starved = None, False
     if job.schedule and job.state != rows.JOB_COMPLETED:
         schedule = context.catalog.schedule(row[rows.JOB_SCHEDULE])
         context.ticks.use(schedule, -1)
         # Also while it is paused, where it has such a row.
-        context.writer.delete(context.tables.starved, keys.starved(job.schedule, number))
+        is_starved = context.writer.delete(context.tables.starved, keys.starved(job.schedule, number))
+        tick_number = context.writer.get(context.tables.extras, keys.extra(key, keys.EXTRA_TICK_NUMBER))
         catch_up.caught_up(context, key, row)
-    if job.state != rows.JOB_WAITING:
+    reason = execution_pb2.SKIP_REASON_CANCELLED
+    if job.state == rows.JOB_WAITING:
+        due_row.remove(context, key, row)
+    elif job.state == rows.JOB_PAUSED and not is_starved:
+        reason = execution_pb2.SKIP_REASON_PAUSED
+    else:
         return
-    due_row.remove(context, key, row)
     jitter_ms = job_jitter_ms(number, context.catalog.profile(row[rows.JOB_PROFILE]).jitter_ms)
     if job.scheduled_for_ms + jitter_ms > context.now_ms:
         return
     last_ms, count = job.scheduled_for_ms, 1
     if not job.schedule:
-        skip = rows.SkippedRow(execution_pb2.SKIP_REASON_CANCELLED, count, last_ms)
+        skip = rows.SkippedRow(reason, count, last_ms)
         context.writer.put(context.tables.skipped, keys.skipped(number, last_ms), skip.pack())
         return
     timetable = context.ticks.timetable(schedule)
-    last_ms, _, missed = timetable.latest(job.scheduled_for_ms, context.now_ms - jitter_ms)
-    skipped.record(
-        context, timetable, key, execution_pb2.SKIP_REASON_CANCELLED, job.scheduled_for_ms, last_ms, 1 + missed
+    last_ms, _, missed = timetable.latest(
+        job.scheduled_for_ms,
+        context.now_ms - jitter_ms,
+        number=keys.unpack_id(tick_number) if tick_number is not None else None,
     )
+    skipped.record(context, timetable, key, reason, job.scheduled_for_ms, last_ms, 1 + missed)

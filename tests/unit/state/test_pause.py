@@ -138,6 +138,21 @@ def test_a_paused_job_can_be_cancelled(node: Node) -> None:
     node.check()
 
 
+@pytest.mark.parametrize("schedule", ["cron", "interval"])
+def test_what_a_pause_has_passed_is_recorded_when_the_job_is_cancelled(node: Node, schedule: str) -> None:
+    if schedule == "cron":
+        (job,) = node.create(ticks_ms=minutely(5))
+    else:
+        (job,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS + MINUTE_MS)
+    node.do(pause(job))
+    node.advance(3 * MINUTE_MS + 1)
+    node.do(command_pb2.CancelJob(job=job))
+    assert node.skipped(job) == [
+        (START_MS + MINUTE_MS, START_MS + 3 * MINUTE_MS, 3, execution_pb2.SKIP_REASON_PAUSED),
+    ]
+    node.check()
+
+
 def test_a_job_that_waits_for_more_ticks_is_given_them_while_paused(node: Node) -> None:
     (job,) = node.create(ticks_ms=minutely(1))
     node.advance(MINUTE_MS)
