@@ -65,6 +65,9 @@ async def test_an_execution_tells_its_whole_life(api: Api) -> None:
     assert execution.token
     assert not execution.HasField("retry_time")
     read = await api.executions.GetExecution(execution_pb2.GetExecutionRequest(id=execution.id))
+    # Only here are its attempts told.
+    assert [attempt.number for attempt in read.execution.attempts] == [1]
+    read.execution.ClearField("attempts")
     assert read.execution == execution
     got = await api.jobs.GetJob(job_pb2.GetJobRequest(id=job))
     assert got.job.last_execution_id == execution.id

@@ -32,7 +32,8 @@ from raftsched.v1 import job_pb2, worker_pb2
             {"state": 99},
             "filter.state",
             "99 is not a state; right are JOB_STATE_SCHEDULED, JOB_STATE_ACTIVE, JOB_STATE_SUCCEEDED,"
-            " JOB_STATE_DEAD_LETTER, JOB_STATE_CANCELLED",
+            " JOB_STATE_DEAD_LETTER, JOB_STATE_CANCELLED, JOB_STATE_PAUSED, JOB_STATE_COMPLETED, JOB_STATE_BLOCKED,"
+            " JOB_STATE_UPSTREAM_FAILED",
         ),
         ({"labels": {f"l{i}": "" for i in range(33)}}, "filter.labels", "at most 32 labels are right"),
         ({"labels": {"L": ""}}, "filter.labels", "the key `L` is not 1–63 characters of a–z, 0–9, . _ / and -"),
