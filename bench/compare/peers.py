@@ -84,7 +84,7 @@ class _InPython(Peer):
 class GraphileWorker(_InNode, _OnPostgresql):
     name = "graphile-worker"
     packages = ("graphile-worker@0.18.0",)
-    slowest_create_per_s = 8_000
+    slowest_create_per_s = 20_000
     # Completed jobs are deleted.
     pending = "graphile_worker._private_jobs"
     worker_settings: ClassVar[Mapping[str, Any]] = {
@@ -109,7 +109,7 @@ class GraphileWorker(_InNode, _OnPostgresql):
 class BullMq(_InNode, _OnRedis):
     name = "bullmq"
     packages = ("bullmq@6.7.0", "ioredis@6.0.0")
-    slowest_create_per_s = 4_000
+    slowest_create_per_s = 8_000
     # Completed jobs are removed.
     pending = ("ZCARD bull:hot:delayed", "LLEN bull:hot:wait", "LLEN bull:hot:active", "ZCARD bull:hot:prioritized")
     worker_settings: ClassVar[Mapping[str, Any]] = {"concurrency": 100, "removeOnComplete": True}
