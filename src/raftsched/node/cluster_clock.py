@@ -97,12 +97,13 @@ class ClusterClock:
             return None
         low, high = offsets[(len(offsets) - 1) // 2], offsets[len(offsets) // 2]
         if high - low <= self._bound_ms:
-            return round(min(low, high, key=abs))
+            return round(min((low, high), key=abs))
         if not self._is_judged:
             return None
         with self._lock:
             expected = self._expected_ms(self._clock.monotonic()) - self._clock.wall_ms()
-        return round(min(low, high, key=lambda offset: abs(offset - expected)))
+        nearest = low if abs(low - expected) <= abs(high - expected) else high
+        return round(nearest)
 
     def reported(self, peer: int, wall_ms: int) -> None:
         """A peer's wall clock has arrived: judges this machine's clock anew."""
