@@ -97,7 +97,7 @@ class ClusterClock:
             return None
         low, high = offsets[(len(offsets) - 1) // 2], offsets[len(offsets) // 2]
         if high - low <= self._bound_ms:
-            return round(min((low, high), key=abs))
+            return round(low if abs(low) <= abs(high) else high)
         if not self._is_judged:
             return None
         with self._lock:
