@@ -42,7 +42,7 @@ def update_command(
 ) -> command_pb2.UpdateJob | None:
     """The command that makes of `stored` what the request wants; None when it is that already.
 
-    Raises InvalidField and NotImplementedField, fields beginning with "job." or "update_mask".
+    Raises InvalidField, fields beginning with "job." or "update_mask".
     """
     names = _checked_names(request)
     wanted = _settings_of(stored)

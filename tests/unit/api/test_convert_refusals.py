@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from raftsched.api.convert import create_jobs_command
 from raftsched.model import limits
-from raftsched.model.errors import InvalidField, NotImplementedField
+from raftsched.model.errors import InvalidField
 from raftsched.model.limits import YEAR_MS
 from raftsched.v1 import job_pb2
 from tests.unit.api.job_requests import NOW_MS, create, cron, job, repeated, seconds
@@ -209,18 +209,6 @@ def test_an_invalid_field_is_named_and_told_what_would_be_right(
     with pytest.raises(InvalidField) as caught:
         create(job(**fields))
     assert (caught.value.field, caught.value.message) == (f"jobs[0].{field}", message)
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"retention": job_pb2.Retention()}, "retention"),
-    ],
-)
-def test_what_is_not_carried_out_is_refused_by_name(fields: dict[str, Any], field: str) -> None:
-    with pytest.raises(NotImplementedField) as caught:
-        create(job(**fields))
-    assert caught.value.field == f"jobs[0].{field}"
 
 
 def test_a_job_without_a_schedule_is_told_what_to_set() -> None:
