@@ -29,6 +29,8 @@ class Accepted:
     optional_targets_ms: Sequence[int] = ()
     # Of both, those that are no ticks of its schedule, so that no range of skipped ticks holds them.
     beside_schedule_ms: frozenset[int] = frozenset()
+    # These may have been skipped first and run later, since somebody asked for it.
+    backfilled_ms: frozenset[int] = frozenset()
     # False: the create's outcome is unknown, so that every target is optional.
     confirmed: bool = True
     # When a cancel was asked for and when it was confirmed, by the clock of the test. Targets from the first on are
@@ -232,7 +234,7 @@ class _JobCheck:
         skipped = self._check_skips()
         for run in self.runs:
             self._check_run(run)
-            if run.scheduled_for_ms in skipped:
+            if run.scheduled_for_ms in skipped and run.scheduled_for_ms not in self.job.backfilled_ms:
                 self._found(Kind.SKIPPED_AND_RAN, _describe(run))
         self._check_leases()
         self._check_targets(skipped)

@@ -1,6 +1,7 @@
 """What a job's occurrences are, and which of them must have run: the client's record and the state, as the checker
 wants them."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from raftsched.model.transitions import ExecutionState
@@ -20,7 +21,11 @@ REASONS = {
     execution_pb2.SKIP_REASON_CANCELLED: "CANCELLED",
     execution_pb2.SKIP_REASON_PAUSED: "PAUSED",
     execution_pb2.SKIP_REASON_START_DEADLINE: "START_DEADLINE",
+    execution_pb2.SKIP_REASON_UPSTREAM: "UPSTREAM",
 }
+OVER = {ExecutionState.SUCCEEDED, ExecutionState.DEAD_LETTER, ExecutionState.CANCELLED}
+# Of what has an execution for a tick of the schedule.
+_OF_TICKS = (0, execution_pb2.EXECUTION_CAUSE_SCHEDULE, execution_pb2.EXECUTION_CAUSE_BACKFILL)
 # Not a reason of the cluster's: a paused job's occurrence that is still in its overlap queue.
 QUEUED = "QUEUED"
 
@@ -42,12 +47,17 @@ class Account:
     cancels_asked: set[int]
     required: list[int] = field(default_factory=list)
     optional: list[int] = field(default_factory=list)
+    backfilled: set[int] = field(default_factory=set)
     # Of both, those that are no ticks.
     beside: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._find_ticks()
+        if not self.record.upstreams:
+            self._find_ticks()
         self._find_triggered()
+
+    def finish(self) -> None:
+        """Once all its times are known. Raises Violation."""
         for status, is_excused in (
             # What was cancelled may have run, and need not have completed.
             (ExecutionState.CANCELLED, True),
@@ -76,6 +86,7 @@ class Account:
             key=record.key,
             targets_ms=self.required,
             optional_targets_ms=self.optional,
+            backfilled_ms=frozenset(self.backfilled),
             beside_schedule_ms=frozenset(self.beside),
             confirmed=record.confirmed_ms is not None,
             cancel_requested_ms=record.cancel_asked_ms if is_cancelled else None,
@@ -114,6 +125,8 @@ class Account:
             reasons.add("START_DEADLINE")
         if record.cancel_asked_ms is not None or self._may_cancel:
             reasons.add("CANCELLED")
+        if record.upstreams:
+            reasons.add("UPSTREAM")
         if self._is_paused:
             reasons.add(QUEUED)
         return reasons
@@ -158,7 +171,7 @@ class Account:
         if not record.is_recurring:
             # One that was due when it was asked for is due at the time of the node that took it.
             due_ms = row.scheduled_for_ms if row is not None else record.due_ms
-            if due_ms < record.due_ms:
+            if due_ms < (record.earliest_ms or record.due_ms):
                 raise Violation(f"{record.key} was asked for at {record.due_ms} and is scheduled for {due_ms}")
             self._sort([due_ms], 0)
             return
@@ -172,12 +185,28 @@ class Account:
         if row is not None:
             sure_from_ms = min(sure_from_ms, row.created_ms)
         self._sort(list(range(first_ms, self.now_ms + step_ms, step_ms)), sure_from_ms + CLOCKS_DIFFER_MS)
+        self._find_backfilled(0 if record.cron_minutes else first_ms, step_ms)
+
+    def _find_backfilled(self, first_ms: int, step_ms: int) -> None:
+        """Each tick has run once at most, however often it was asked for."""
+        for start_ms, end_ms in self.record.backfills:
+            # Also before the interval's first one: it is anchored there, and goes on in both directions.
+            begin_ms = first_ms + -(-(start_ms - first_ms) // step_ms) * step_ms
+            self.backfilled.update(range(begin_ms, end_ms, step_ms))
+        self.optional += sorted(self.backfilled - {*self.required, *self.optional})
+        by_tick = Counter(one.scheduled_for_ms for one in self.executions.values() if one.cause in _OF_TICKS)
+        twice = [time_ms for time_ms, count in by_tick.items() if count > 1]
+        if twice:
+            raise Violation(f"{self.record.key} has several executions for {twice[:3]}")
 
     def _sort(self, times_ms: list[int], after_ms: int) -> None:
         """Those later than `after_ms` must have been dealt with, unless their time had not come, or it is paused."""
         before_ms = self.until_ms
         if self.row is not None and self._is_paused:
             before_ms = min(before_ms, self.row.scheduled_for_ms)
+        if self.record.cancel_asked_ms is not None:
+            # What its jitter still delayed had not come.
+            before_ms = min(before_ms, self.record.cancel_asked_ms - self.record.settings.jitter.ToMilliseconds())
         if self.row is not None and self.row.state == rows.JOB_COMPLETED:
             # After its last one there is nothing to account for.
             before_ms = min(before_ms, self.row.scheduled_for_ms + 1)

@@ -11,14 +11,16 @@ from typing import Any
 from unittest import mock
 
 from raftsched.internal.v1 import command_pb2, peer_pb2
+from raftsched.model.transitions import ExecutionState
 from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, due, idempotency, machine, settle
+from raftsched.state import cancel, due, graph, idempotency, machine, settle
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
+from raftsched.store.graph_rows import Ended
 from tests.sim.core import LOG_TYPES, REPLICA_TYPES
 from tests.sim.faults import FaultPlan
 from tests.sim.simulation import Settings
@@ -204,6 +206,16 @@ def _read_early(context: Context, shards: Any, limit: int) -> Any:
         context.now_ms = now_ms
 
 
+@contextmanager
+def _overlaps() -> Iterator[None]:
+    """Starts each occurrence whatever else of its job is under way."""
+    with (
+        mock.patch("raftsched.state.fire._busy_executions", return_value=frozenset()),
+        mock.patch("raftsched.state.overlap._is_unfinished", return_value=False),
+    ):
+        yield
+
+
 # --- planting -------------------------------------------------------------------------------------------------------
 
 
@@ -309,12 +321,12 @@ BUGS = (
         "changes members at once",
         "#11",
         _replica(ChangesAtOnce),
-        ("lacks committed entry", "with the votes of"),
+        ("lacks committed entry", "with the votes of", "stopped: KeyError"),
         ("members",),
         nodes=5,
         every_s=(0.3, 2.0),
         client_pause_s=(1.0, 6.0),
-        first_seed=4,
+        first_seed=9,
     ),
     Bug(
         "commits unverified",
@@ -366,6 +378,22 @@ BUGS = (
         lambda: mock.patch.object(idempotency, "find", return_value=None),
         ("created twice", " repeated: ", "NameTaken", "taken with another content"),
         ("crashes",),
+    ),
+    Bug(
+        "overlaps anyway",
+        "the look at what is unfinished removed",
+        _overlaps,
+        "are under way at once",
+        ("workers",),
+        client_pause_s=(0.1, 0.6),
+    ),
+    Bug(
+        "takes failures for successes",
+        "the rule of a dependency removed",
+        lambda: mock.patch.dict(graph._OUTCOMES, {ExecutionState.DEAD_LETTER: Ended.SUCCEEDED}),
+        "was not met by",
+        (),
+        client_pause_s=(0.1, 0.6),
     ),
     Bug(
         "fires early",

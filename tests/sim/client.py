@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from raftsched.model.errors import (
+    ExecutionNotFound,
     IdempotencyConflict,
     IllegalTransition,
     JobFinished,
@@ -20,11 +21,12 @@ from raftsched.model.errors import (
     ReadTimeout,
     UnknownName,
 )
-from raftsched.v1 import execution_pb2, job_pb2
+from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
 from tests.sim.calls import Answer
+from tests.sim.change_calls import ChangeCalls, set_schedule
+from tests.sim.graphs import RULES
 from tests.sim.handlers import FATAL, HANDLERS, RUN_TIMEOUT_MS, max_attempts
 from tests.sim.ledger import JobRecord, Ledger
-from tests.sim.lifecycle_calls import LifecycleCalls
 from tests.sim.loop import SimLoop
 from tests.sim.network import Network
 from tests.sim.node import SimNode
@@ -56,7 +58,7 @@ class NoAnswer(Exception):
     """The node, or the way to it, failed meanwhile: nobody knows what became of the call."""
 
 
-class SimClient(LifecycleCalls):
+class SimClient(ChangeCalls):
     """Makes one call after the other, for as long as `is_open` says."""
 
     def __init__(
@@ -73,6 +75,7 @@ class SimClient(LifecycleCalls):
     ) -> None:
         self.number = number
         self.is_open = True
+        self.has_ended = False
         self.pause_s = PAUSE_S
         self._nodes = nodes
         self._timeline = timeline
@@ -91,6 +94,7 @@ class SimClient(LifecycleCalls):
         work = (
             (self._create, 5),
             (self._create_batch, 3),
+            (self._create_workflow, 1),
             (self._repeat, 1),
             (self._contradict, 1),
             (self._cancel, 3),
@@ -100,6 +104,11 @@ class SimClient(LifecycleCalls):
             (self._resume, 2),
             (self._trigger, 2),
             (self._cancel_execution, 1),
+            (self._put_limit, 1),
+            (self._update, 1),
+            (self._reschedule, 1),
+            (self._backfill, 1),
+            (self._delete, 1),
         )
         choices = [call for call, weight in work for _ in range(weight)]
         while self.is_open:
@@ -108,6 +117,7 @@ class SimClient(LifecycleCalls):
                 await self._rng.choice(choices)()
             except NoAnswer:
                 self._ledger.count("calls given up")
+        self.has_ended = True
 
     # --- what it asks for -------------------------------------------------------------------------------------------
 
@@ -119,6 +129,30 @@ class SimClient(LifecycleCalls):
 
     async def _create_batch(self) -> None:
         await self._submit_creation([self._record() for _ in range(self._rng.randint(2, 12))])
+
+    async def _create_workflow(self) -> None:
+        """All that has no upstream has the same schedule; the others depend on some of those before them."""
+        rng = self._rng
+        roots = [self._record() for _ in range(rng.randint(1, 2))]
+        for other in [root for root in roots if root.is_recurring != roots[0].is_recurring]:
+            roots.remove(other)
+            del self._ledger.jobs[other.key]
+        records = roots
+        if roots[0].is_recurring:
+            for root in roots[1:]:
+                root.every_ms, root.due_ms, root.cron_minutes = (
+                    roots[0].every_ms,
+                    roots[0].due_ms,
+                    roots[0].cron_minutes,
+                )
+        for _ in range(rng.randint(1, 4)):
+            record = self._record(depends=True)
+            record.upstreams = [one.key for one in rng.sample(records, rng.randint(1, min(3, len(records))))]
+            record.rule, record.follows_ticks = rng.choice(RULES), roots[0].is_recurring
+            records = [*records, record]
+        for record in records:
+            record.is_node = True
+        await self._submit_creation(records)
 
     async def _repeat(self) -> None:
         """The same request again: the same jobs, not new ones."""
@@ -136,7 +170,7 @@ class SimClient(LifecycleCalls):
         if not records:
             return
         method, request = _creation(records)
-        job = request.job if method == "create" else request.jobs[0]
+        job = request.job if method == "create" else request.nodes[0].job if method == "workflow" else request.jobs[0]
         job.payload = b"another"
         try:
             await self._call(method, request)
@@ -155,6 +189,9 @@ class SimClient(LifecycleCalls):
             response = await self._call("cancel", job_pb2.CancelJobRequest(id=record.job_id))
         except (JobRunning, JobFinished):
             self._ledger.count("cancels refused")
+            return
+        except JobNotFound:
+            self._check_deleted(record)
             return
         if response.job.state != job_pb2.JOB_STATE_CANCELLED:
             raise Violation(f"job {record.job_id} is {response.job.state} after its cancel was confirmed")
@@ -177,8 +214,8 @@ class SimClient(LifecycleCalls):
         chosen = self._rng.sample(dead, min(len(dead), 2))
         try:
             replayed = await self._call("replay", execution_pb2.ReplayDeadLettersRequest(execution_ids=chosen))
-        except IllegalTransition:
-            # Its job was cancelled.
+        except (IllegalTransition, ExecutionNotFound):
+            # Its job was cancelled, or deleted.
             return
         self._ledger.answered_index = max(self._ledger.answered_index, replayed.index)
         for old, new in zip(chosen, replayed.new_execution_ids, strict=True):
@@ -199,7 +236,7 @@ class SimClient(LifecycleCalls):
             response = await self._call("get", request)
         except JobNotFound:
             if record is not None:
-                raise Violation(f"job {record.job_id} was confirmed and is not there") from None
+                self._check_deleted(record)
             return
         if response.index < known:
             raise Violation(f"a linearizable read at {response.index} does not see the confirmed index {known}")
@@ -211,8 +248,8 @@ class SimClient(LifecycleCalls):
 
     # --- creating ---------------------------------------------------------------------------------------------------
 
-    def _record(self) -> JobRecord:
-        """A job with a random schedule and handler."""
+    def _record(self, *, depends: bool = False) -> JobRecord:
+        """A job with a random handler and, unless it depends on others, schedule."""
         rng = self._rng
         self._ledger.jobs_asked += 1
         record = JobRecord(
@@ -224,7 +261,9 @@ class SimClient(LifecycleCalls):
         )
         now_ms = max(self._timeline.true_ms, self._cluster_ms())
         recurring = sum(1 for job in self._ledger.jobs.values() if job.is_recurring and job.cancel_confirmed_ms is None)
-        if recurring < MOST_RECURRING and rng.random() < 0.3:
+        if depends:
+            pass
+        elif recurring < MOST_RECURRING and rng.random() < 0.3:
             record.overlap, catch_ups = rng.choice(POLICIES)
             record.catch_up = rng.choice(catch_ups)
             _draw_bounds(record, rng)
@@ -236,7 +275,8 @@ class SimClient(LifecycleCalls):
         else:
             # In whole seconds many fall on the same one.
             record.due_ms = now_ms // 1000 * 1000 + rng.choice((0, 0, 1_000, 3_000, rng.randint(2, 45) * 1_000))
-        _draw_settings(record, rng)
+        if not depends:
+            _draw_settings(record, rng)
         self._ledger.jobs[record.key] = record
         return record
 
@@ -252,6 +292,8 @@ class SimClient(LifecycleCalls):
             self._ledger.count("names taken")
             return
         ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
+        if records[0].is_node:
+            self._ledger.count("workflows")
         confirmed_ms = self._cluster_ms()
         for record, job_id in zip(records, ids, strict=True):
             record.job_id, record.confirmed_ms = job_id, confirmed_ms
@@ -264,7 +306,8 @@ class SimClient(LifecycleCalls):
         if not confirmed:
             return []
         request_id = self._rng.choice(confirmed[-40:]).request_id
-        return [record for record in confirmed if record.request_id == request_id]
+        chosen = [record for record in confirmed if record.request_id == request_id]
+        return [] if any(record.is_delete_asked for record in chosen) else chosen
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -321,6 +364,12 @@ class SimClient(LifecycleCalls):
 def _creation(records: list[JobRecord]) -> tuple[str, Any]:
     """The request for these jobs."""
     jobs = [_job(record) for record in records]
+    if records[0].is_node:
+        nodes = [
+            workflow_pb2.WorkflowNode(name=record.key, job=job, depends_on=record.upstreams, rule=record.rule)
+            for record, job in zip(records, jobs, strict=True)
+        ]
+        return "workflow", workflow_pb2.CreateWorkflowRequest(nodes=nodes, request_id=records[0].request_id)
     if len(jobs) == 1:
         return "create", job_pb2.CreateJobRequest(job=jobs[0], request_id=records[0].request_id)
     return "batch", job_pb2.BatchCreateJobsRequest(jobs=jobs, request_id=records[0].request_id)
@@ -367,13 +416,8 @@ def _job(record: JobRecord) -> job_pb2.Job:
     job.retry.max_backoff.FromMilliseconds(2_000)
     if record.handler == "timed":
         job.run_timeout.FromMilliseconds(RUN_TIMEOUT_MS)
-    if record.cron_minutes:
-        job.cron.expression = "* * * * *" if record.cron_minutes == 1 else f"*/{record.cron_minutes} * * * *"
-    elif record.every_ms:
-        job.interval.every.FromMilliseconds(record.every_ms)
-        job.interval.start.FromMilliseconds(record.due_ms)
-    else:
-        job.run_at.FromMilliseconds(record.due_ms)
+    if not record.upstreams:
+        set_schedule(record, job)
     if record.handler == "fussy":
         job.retry.non_retryable_errors.append(FATAL)
     job.overlap, job.catch_up = record.overlap, record.catch_up

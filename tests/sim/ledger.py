@@ -30,6 +30,8 @@ class JobRecord:
     asked_ms: int
     # A one-off's time; an interval's start.
     due_ms: int = 0
+    # The earliest time that it was given later on, 0: none.
+    earliest_ms: int = 0
     every_ms: int = 0
     # Cron: every so many minutes, UTC.
     cron_minutes: int = 0
@@ -39,12 +41,21 @@ class JobRecord:
     catch_up: int = 0
     # Whatever else it was created with.
     settings: job_pb2.Job = field(default_factory=job_pb2.Job)
+    # In a workflow: keys of the jobs that it depends on, by which rule, and whether it has an instance for each tick.
+    is_node: bool = False
+    upstreams: list[str] = field(default_factory=list)
+    rule: int = 0
+    follows_ticks: bool = False
     # Once confirmed.
     job_id: int = 0
     confirmed_ms: int | None = None
     cancel_asked_ms: int | None = None
     cancel_confirmed_ms: int | None = None
     is_pause_asked: bool = False
+    is_delete_asked: bool = False
+    is_deleted: bool = False
+    # From when and before when ticks were to be run that are past.
+    backfills: list[tuple[int, int]] = field(default_factory=list)
     # By request id.
     triggers: dict[str, Trigger] = field(default_factory=dict)
 

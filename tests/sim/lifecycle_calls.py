@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from raftsched.model.errors import ExecutionFinished, JobStateForbids, OverlapRefused
+from raftsched.model.errors import ExecutionFinished, ExecutionNotFound, JobNotFound, JobStateForbids, OverlapRefused
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.sim.ledger import JobRecord, Ledger, Trigger
 from tests.sim.timeline import Violation
@@ -39,11 +39,16 @@ class LifecycleCalls:
 
     def _known(self) -> JobRecord | None:
         """One of the jobs that were confirmed lately; a recurring one more often than not."""
-        records = [record for record in self._ledger.jobs.values() if record.job_id]
+        records = [one for one in self._ledger.jobs.values() if one.job_id and not one.is_delete_asked]
         recurring = [record for record in records if record.is_recurring and record.cancel_asked_ms is None]
         if recurring and self._rng.random() < 0.7:
             return self._rng.choice(recurring)
         return self._rng.choice(records[-40:]) if records else None
+
+    def _check_deleted(self, record: JobRecord) -> None:
+        """It was not found."""
+        if not record.is_delete_asked:
+            raise Violation(f"job {record.job_id} was confirmed and is not there")
 
     async def _pause(self) -> None:
         record = self._known()
@@ -55,12 +60,21 @@ class LifecycleCalls:
         except JobStateForbids:
             self._ledger.count("pauses refused")
             return
+        except JobNotFound:
+            self._check_deleted(record)
+            return
         self._answered(response.index, "pauses")
 
     async def _resume(self) -> None:
         records = [record for record in self._ledger.jobs.values() if record.job_id and record.is_pause_asked]
-        if records:
-            response = await self._call("resume", job_pb2.ResumeJobRequest(id=self._rng.choice(records).job_id))
+        if not records:
+            return
+        record = self._rng.choice(records)
+        try:
+            response = await self._call("resume", job_pb2.ResumeJobRequest(id=record.job_id))
+        except JobNotFound:
+            self._check_deleted(record)
+        else:
             self._answered(response.index, "resumes")
 
     async def _trigger(self) -> None:
@@ -84,11 +98,14 @@ class LifecycleCalls:
                 # Otherwise an earlier try may be on its way.
                 del record.triggers[request_id]
             return
+        except JobNotFound:
+            self._check_deleted(record)
+            return
         self._answered(response.index, "triggers")
         trigger.is_confirmed = True
         trigger.execution, trigger.skipped = response.execution_id, response.skipped
         trigger.scheduled_for_ms = response.scheduled_for.ToMilliseconds()
-        if self._rng.random() < 0.2:
+        if self._rng.random() < 0.2 and not record.is_delete_asked:
             again = await self._call("trigger", request)
             if (again.execution_id, again.scheduled_for) != (response.execution_id, response.scheduled_for):
                 raise Violation(f"trigger {request_id} repeated: {again.execution_id}, not {response.execution_id}")
@@ -104,6 +121,10 @@ class LifecycleCalls:
             response = await self._call("cancel_execution", execution_pb2.CancelExecutionRequest(id=execution))
         except ExecutionFinished:
             self._ledger.count("execution cancels refused")
+            return
+        except ExecutionNotFound:
+            if not any(record.is_delete_asked for record in self._ledger.jobs.values()):
+                raise Violation(f"execution {execution} was leased and is not there") from None
             return
         self._answered(response.index, "execution cancels")
         state = response.execution.state

@@ -79,6 +79,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":  # noqa: ARG002
+        """At once: there is one thread."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  handed over, as a thread does
+            future.set_exception(error)
+        return future
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self._is_dead:
             self.errors.append(f"{context.get('message')}: {context.get('exception')!r}")

@@ -9,10 +9,13 @@ from typing import Any
 import lmdb
 from google.protobuf.message import Message
 
+from raftsched.api.backfill_service import BackfillService
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.job_service import JobService
+from raftsched.api.limit_service import LimitService
 from raftsched.api.worker_service import END_OF_STREAM, WorkerService
+from raftsched.api.workflow_service import WorkflowService
 from raftsched.dispatch.worker_hub import WorkerHub
 from raftsched.dispatch.worker_stream import WorkerSettings
 from raftsched.internal.v1 import peer_pb2
@@ -171,6 +174,9 @@ class SimNode:
         gate = CoreGate(self.core)
         self._jobs = JobService(gate, self.core.wall_ms)
         self._executions = ExecutionService(gate)
+        self._limits = LimitService(gate)
+        self._backfills = BackfillService(gate, self.core.wall_ms)
+        self._workflows = WorkflowService(gate, self.core.wall_ms)
         self._workers = WorkerService(self.core, self._hub, self._worker_settings())
         self._peers.start()
         self.wake(0)
@@ -416,6 +422,13 @@ class SimNode:
         calls: dict[str, Callable[..., Awaitable[Any]]] = {
             "create": self._jobs.CreateJob,
             "batch": self._jobs.BatchCreateJobs,
+            "workflow": self._workflows.CreateWorkflow,
+            "update": self._jobs.UpdateJob,
+            "reschedule": self._jobs.RescheduleJob,
+            "delete": self._jobs.DeleteJob,
+            "put_limit": self._limits.PutLimit,
+            "delete_limit": self._limits.DeleteLimit,
+            "backfill": self._backfills.CreateBackfill,
             "cancel": self._jobs.CancelJob,
             "pause": self._jobs.PauseJob,
             "resume": self._jobs.ResumeJob,

@@ -7,14 +7,20 @@ from raftsched.model.transitions import ExecutionState
 from raftsched.state.machine import Machine
 from raftsched.store import keys, rows
 from raftsched.store.environment import Store
+from raftsched.v1 import job_pb2
 from tests.checker import Report, Run, check
-from tests.sim.accounting import Account
+from tests.sim import graphs
+from tests.sim.accounting import OVER, Account
 from tests.sim.ledger import Ledger
 from tests.sim.timeline import Violation
 from tests.sim.witness import TRIGGERED_AHEAD_MS
 from tests.unit.state.support import Node
 
-_OVER = {ExecutionState.SUCCEEDED, ExecutionState.DEAD_LETTER, ExecutionState.CANCELLED}
+_ONE_AT_A_TIME = (
+    job_pb2.OVERLAP_POLICY_SKIP,
+    job_pb2.OVERLAP_POLICY_QUEUE,
+    job_pb2.OVERLAP_POLICY_REPLACE,
+)
 _UNFIRED = {rows.JOB_WAITING, rows.JOB_STARVED}
 
 
@@ -49,11 +55,41 @@ class StateView(Node):
             self.check()
         except AssertionError as error:
             raise Violation(f"the indexes and the rows differ: {error}") from error
+        jobs = self.jobs()
+        self._check_unfinished(jobs)
+        self._check_overlap(jobs)
+        astray = {keys.unpack_id(key[: keys.ID_BYTES]) for key, _ in self.table("extras")} - jobs.keys()
+        if astray:
+            raise Violation(f"extras of jobs that are not there: {sorted(astray)[:5]}")
         names = Counter(
-            row.name for row in self.jobs().values() if row.name and row.state in (rows.JOB_WAITING, rows.JOB_STARVED)
+            row.name for row in jobs.values() if row.name and row.state in (rows.JOB_WAITING, rows.JOB_STARVED)
         )
         if names and max(names.values()) > 1:
             raise Violation(f"two live jobs have the same name: {names}")
+
+    def _check_overlap(self, jobs: dict[int, rows.JobRow]) -> None:
+        """Of a job whose occurrences must not overlap, one of its schedule at most is not finished."""
+        under_way = Counter(row.job for row in self.executions().values() if not row.cause and row.status not in OVER)
+        for number, count in under_way.items():
+            row = jobs.get(number)
+            if count > 1 and row is not None and self.machine.profile(row.profile).overlap in _ONE_AT_A_TIME:
+                raise Violation(f"{count} occurrences of job {number} are under way at once")
+
+    def _check_unfinished(self, jobs: dict[int, rows.JobRow]) -> None:
+        """Of the jobs of which it has to be known, and of no others, it is noted what is not finished."""
+        context = self.machine._context
+        kept = {
+            number
+            for number, row in jobs.items()
+            if keys.pack_id(number) in context.tracked
+            or context.catalog.profile(keys.pack_small_id(row.profile)).tracks_unfinished
+        }
+        noted = {keys.unpack_pair(key) for key, _ in self.table("unfinished")}
+        found = {
+            (row.job, number) for number, row in self.executions().items() if row.status not in OVER and row.job in kept
+        }
+        if noted != found:
+            raise Violation(f"noted as unfinished {sorted(noted - found)[:5]}, and not {sorted(found - noted)[:5]}")
 
 
 def is_drained(machine: Machine, store: Store, *, until_ms: int, slack_ms: int) -> bool:
@@ -61,12 +97,14 @@ def is_drained(machine: Machine, store: Store, *, until_ms: int, slack_ms: int) 
     view = StateView(machine, store)
     if any(keys.due_ms_of(key) < machine.now_ms - slack_ms for key, _ in view.table("due")):
         return False
+    if not machine._context.graph.is_empty:
+        return False
     jobs = view.jobs()
     if any(row.state in _UNFIRED and row.scheduled_for_ms < until_ms for row in jobs.values()):
         return False
     if any(jobs[job].state != rows.JOB_PAUSED and time_ms < until_ms for job, time_ms in view.waiting()):
         return False
-    return all(row.status in _OVER or row.scheduled_for_ms >= until_ms for row in view.executions().values())
+    return all(row.status in OVER or row.scheduled_for_ms >= until_ms for row in view.executions().values())
 
 
 def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> Report:
@@ -79,12 +117,18 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
     _check_confirmed(ledger, jobs, executions, key_of)
     _check_runs(ledger, executions)
     accounts = _accounts(ledger, view, jobs, executions, key_of, until_ms)
+    by_key = {account.record.key: account for account in accounts}
+    for account in accounts:
+        if account.record.upstreams:
+            # They come after their upstreams.
+            graphs.expect(account, by_key, all_told=machine._context.graph.is_empty)
+        account.finish()
     ran = {(run.key, run.scheduled_for_ms) for run in ledger.runs if run.scheduled_for_ms is not None}
     triggered = {(account.record.key, time_ms) for account in accounts for time_ms in account.beside}
     allowance_ms = 1 << 40
     report = check(
         [account.accepted() for account in accounts],
-        [_dated(run, triggered) for run in ledger.runs],
+        [_dated(run, triggered) for run in ledger.runs if run.key in by_key or run.key not in ledger.jobs],
         allowance_ms=allowance_ms,
         read_ms=machine.now_ms + 2 * allowance_ms,
         completions=ledger.completions,
@@ -127,6 +171,9 @@ def _accounts(
     job_of = {key: job for job, key in key_of.items()}
     found = []
     for record in ledger.jobs.values():
+        if record.is_delete_asked:
+            # Nothing of it need be there.
+            continue
         job = job_of.get(record.key, 0)
         found.append(
             Account(
@@ -150,7 +197,12 @@ def _check_confirmed(
     key_of: dict[int, str],
 ) -> None:
     """What was confirmed is there."""
+    deleted = {record.key for record in ledger.jobs.values() if record.is_delete_asked}
     for record in ledger.jobs.values():
+        if record.is_deleted and record.job_id in jobs:
+            raise Violation(f"job {record.job_id} was deleted and is there")
+        if record.is_delete_asked:
+            continue
         if record.job_id and key_of.get(record.job_id) != record.key:
             raise Violation(f"job {record.job_id} ({record.key}) was confirmed and is not there")
         if record.cancel_confirmed_ms is not None and jobs[record.job_id].state != rows.JOB_CANCELLED:
@@ -160,19 +212,28 @@ def _check_confirmed(
     if twice:
         raise Violation(f"created twice: {twice[:5]}")
     for done in ledger.completions:
+        if done.key in deleted:
+            continue
         row = executions.get(done.execution)
         if row is None or row.status != ExecutionState.SUCCEEDED or row.token != done.token:
             raise Violation(f"the completion of execution {done.execution} was confirmed and is not there: {row}")
+    removed = {run.execution for run in ledger.runs if run.key in deleted}
     for execution, _ in ledger.failures:
+        if execution in removed:
+            continue
         row = executions.get(execution)
         # Of one that was to be cancelled it is no matter how it ended, unless it succeeded.
         is_cancelled = row is not None and row.status == ExecutionState.CANCELLED and execution in ledger.cancels_asked
         if row is None or not (row.failures or is_cancelled):
             raise Violation(f"the failure of execution {execution} was confirmed and is not there: {row}")
     for old, new in ledger.replays.items():
+        if old in removed:
+            continue
         if executions[old].replayed_as != new or new not in executions:
             raise Violation(f"dead letter {old} was replayed as {new}, and is not")
     for execution, at_once in ledger.cancels_confirmed.items():
+        if execution in removed:
+            continue
         status = executions[execution].status
         if status != ExecutionState.CANCELLED and (at_once or status != ExecutionState.SUCCEEDED):
             raise Violation(f"the cancel of execution {execution} was confirmed, and it is {status}")
@@ -199,7 +260,8 @@ def _check_runs(ledger: Ledger, executions: dict[int, rows.ExecutionRow]) -> Non
             handler == "fussy"
             and run.attempt is not None
             and run.attempt > 1
-            and not executions[run.execution or 0].lost_leases
+            and run.execution in executions
+            and not executions[run.execution].lost_leases
         ):
             raise Violation(f"{run.key} was tried again after an error that is not retried: attempt {run.attempt}")
     for (execution, token), not_before_ms in ledger.not_before_ms.items():

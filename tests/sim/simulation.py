@@ -29,6 +29,8 @@ FIRST_WORKER = 101
 FIRST_CLIENT = 201
 # How often logs and one node's indexes are compared.
 LOOK_EVERY_US = 10 * SECOND_US
+# Until what clients have given up on is carried out, or never will be.
+LATE_US = 6 * SECOND_US
 # After the last fault: until a leader is there, until all is drained.
 RECOVER_US = 30 * SECOND_US
 DRAIN_US = 150 * SECOND_US
@@ -254,13 +256,15 @@ class Simulation:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def _finish(self) -> Report:
-        """Ends the faults, waits until everything has drained, and judges."""
+        """Ends the faults, waits until all calls have ended and everything has drained, and judges."""
         timeline = self.timeline
         timeline.note("faults are over", 0)
         for client in self.clients:
             client.is_open = False
         self.faults.stop()
         self._until(RECOVER_US, self._is_whole, "all nodes up under one leader")
+        self._until(RECOVER_US, lambda: all(client.has_ended for client in self.clients), "all calls are answered")
+        timeline.run_until(timeline.now_us + LATE_US)
         until_ms = self.witness.cluster_ms
         self._until(DRAIN_US, lambda: self._is_drained(until_ms), "all that was due is done")
         self._until(RECOVER_US, self._is_even, "all nodes have applied the same")

@@ -252,3 +252,11 @@ def test_a_range_of_skipped_ticks_does_not_hold_what_is_beside_the_schedule() ->
     skip = Skip("a", 1_000, 2_000, 2, "CATCH_UP")
     checked([job], [named("a", 1_500)], skips=[skip]).require_clean()
     assert Kind.UNMATCHED_TARGET in checked([job], [], skips=[skip]).kinds
+
+
+def test_what_was_skipped_may_run_once_somebody_asks_for_it() -> None:
+    job = Accepted("a", [1_000], backfilled_ms=frozenset({1_000}), expected_skips=frozenset({"CATCH_UP"}))
+    skip = Skip("a", 1_000, 1_000, 1, "CATCH_UP")
+    checked([job], [named("a", 1_000)], skips=[skip]).require_clean()
+    unasked = replace(job, backfilled_ms=frozenset())
+    assert checked([unasked], [named("a", 1_000)], skips=[skip]).kinds == {Kind.SKIPPED_AND_RAN}
