@@ -56,6 +56,21 @@ def test_a_whole_file_passes(whole: Path) -> None:
     check_structure(whole)
 
 
+def test_values_that_were_made_shorter_before_they_were_committed_pass(tmp_path: Path) -> None:
+    """LMDB leaves them the pages they had: a lease block of which a part was settled at once."""
+    path = filled(tmp_path / "store")
+    store = Store(path.parent)
+    writer = Writer(store)
+    for table in (writer.tables.leases, writer.tables.payloads):
+        for number, size in enumerate((4_020, 20_000, 1)):
+            writer.put(table, b"%d" % number, bytes(64_000))
+            writer.put(table, b"%d" % number, bytes(size))
+    store.commit()
+    store.close()
+    check_structure(path)
+    Store(path.parent).close()
+
+
 def test_what_is_not_there_or_empty_or_too_large_passes(tmp_path: Path) -> None:
     check_structure(tmp_path / "data.mdb")
     (tmp_path / "data.mdb").touch()
