@@ -45,7 +45,8 @@ class ChangeCalls(LifecycleCalls):
         if record is None:
             return
         job = job_pb2.Job(id=record.job_id)
-        if record.is_recurring and self._rng.random() < 0.5:
+        # One that is through begins anew with its schedule.
+        if record.is_recurring and not record.settings.max_runs and self._rng.random() < 0.5:
             path = set_schedule(record, job)
         else:
             path, job.priority = "priority", self._rng.randrange(10)
