@@ -158,6 +158,7 @@ def check_jobs(
     Raises InvalidField and NameTaken.
     """
     names: dict[bytes, int] = {}
+    ends_ms = [_interval_end_ms(new) for new in command.schedules]
     for number, job in enumerate(command.jobs):
         field = f"jobs[{number}]"
         if job.profile >= len(profiles):
@@ -166,6 +167,8 @@ def check_jobs(
             raise InvalidField("is not one of the schedules", field=f"{field}.schedule")
         if not 0 <= job.due_ms < MAX_DUE_MS:
             raise InvalidField("is out of range", field=f"{field}.due_ms")
+        if job.schedule and job.due_ms >= ends_ms[job.schedule - 1]:
+            raise InvalidField("is not before the schedule's end", field=f"{field}.due_ms")
         if len(job.payload) > limits.PAYLOAD_MAX_BYTES:
             raise InvalidField(f"is larger than {limits.PAYLOAD_MAX_BYTES} bytes", field=f"{field}.payload")
         if len(job.name) > limits.NAME_MAX_LENGTH:
@@ -180,6 +183,12 @@ def check_jobs(
                 raise NameTaken(field=f"{field}.name")
             names[key] = number
     return names
+
+
+def _interval_end_ms(new: command_pb2.NewSchedule) -> int:
+    """From then on an interval does not tick; of a cron schedule its ticks say that."""
+    schedule = command_pb2.Schedule.FromString(new.schedule)
+    return schedule.end_ms if schedule.every_ms and schedule.end_ms else keys.MAX_MS
 
 
 def _is_taken(context: Context, name_key: bytes) -> bool:

@@ -105,10 +105,11 @@ def advance(context: Context) -> None:
         elif work.kind == WorkKind.CLOSE:
             left -= instances.close(context, keys.pack_id(work.job), work.instance)
             context.graph.done(key)
-        elif work.kind == WorkKind.FORGET:
-            left -= _forget(context, key, work, left)
         else:
-            left -= _forget_workflow(context, key, work, left)
+            forget = _forget if work.kind == WorkKind.FORGET else _forget_workflow
+            left -= forget(context, key, work, left)
+            # At once, since another command may come before the rest is removed.
+            context.graph.look_again()
 
 
 def _tell(context: Context, key: bytes, work: Work, limit: int) -> int:
@@ -165,7 +166,6 @@ def _forget(context: Context, key: bytes, work: Work, limit: int) -> int:
     if workflow is not None:
         context.graph.add(Work(WorkKind.FORGET_WORKFLOW, workflow))
     context.graph.done(key)
-    context.graph.look_again()
     return 1
 
 
@@ -175,7 +175,6 @@ def _forget_workflow(context: Context, key: bytes, work: Work, limit: int) -> in
     context.writer.delete_many(context.tables.workflows, gone)
     if len(gone) < max(limit, 1):
         context.graph.done(key)
-        context.graph.look_again()
     return len(gone)
 
 

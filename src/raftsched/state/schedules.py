@@ -25,7 +25,7 @@ _ALL_SHARDS = range(keys.SHARDS)
 
 
 def apply_extend_ticks(context: Context, command: command_pb2.ExtendTicks) -> Done:
-    """Void when the schedule is unknown, its table is final, does not end at `after_ms` or has other rules.
+    """Void when the schedule is not in use, its table is final, does not end at `after_ms` or has other rules.
 
     Raises InvalidField, having written nothing.
     """
@@ -34,6 +34,8 @@ def apply_extend_ticks(context: Context, command: command_pb2.ExtendTicks) -> Do
         raise InvalidField("is out of range", field="omitted")
     schedule = context.catalog.find_schedule(keys.pack_small_id(command.schedule))
     if schedule is None or schedule.every_ms or not (command.ticks_ms or command.final):
+        return Done()
+    if not context.ticks.rules.is_used(schedule.id):
         return Done()
     table = context.ticks.rules.of(schedule.id)
     if table.is_final or table != tick_table(command.rules) or context.ticks.last(schedule.id) != command.after_ms:

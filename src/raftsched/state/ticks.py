@@ -127,7 +127,7 @@ class TickTables:
         cursor = self._writer.cursor(self._tables.ticks)
         old = []
         if cursor.set_range(keys.tick(schedule.id, 0)):
-            end = keys.tick(schedule.id, min(before_ms, self.last(schedule.id)))
+            end = keys.tick(schedule.id, max(0, min(before_ms, self.last(schedule.id))))
             for key, value in cursor.iternext():
                 if key >= end or keys.unpack_id(value) >= keep_from:
                     break
@@ -241,7 +241,7 @@ class Timetable:
         hold any more; without it, what came before the table is not counted.
         """
         if self._every_ms:
-            latest_ms = latest_interval_tick(self._every_ms, tick_ms, min(until_ms, self._until_ms))
+            latest_ms = max(tick_ms, latest_interval_tick(self._every_ms, tick_ms, min(until_ms, self._until_ms)))
             missed = (latest_ms - tick_ms) // self._every_ms
             return latest_ms, latest_ms - self._every_ms if missed else tick_ms, missed
         following_ms = self.after(tick_ms)

@@ -3,7 +3,7 @@
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import EtagMismatch, InvalidField, JobStateForbids, NameTaken
 from raftsched.model.schedule import next_interval_tick
-from raftsched.state import catch_up, create, due_row, jobs, occurrences, overlap, pause, skipped
+from raftsched.state import catch_up, create, due_row, jobs, occurrences, overlap, pause, schedules, skipped
 from raftsched.state.catalog import Profile
 from raftsched.state.context import Context
 from raftsched.state.etag import etag_of
@@ -233,6 +233,9 @@ def _change_schedule(context: Context, settings: command_pb2.CreateJobs, key: by
         if pending.schedule.every_ms:
             if due_ms <= context.now_ms:
                 due_ms = next_interval_tick(pending.schedule.every_ms, due_ms, context.now_ms)
+            if pending.schedule.end_ms and due_ms >= pending.schedule.end_ms:
+                # It has come too late for any tick: the job is completed as one whose ticks have run out.
+                due_ms, state = context.now_ms, _STARVED
         elif pending.first_tick_ms is None:
             due_ms, state = context.now_ms, _STARVED
         else:
@@ -241,6 +244,7 @@ def _change_schedule(context: Context, settings: command_pb2.CreateJobs, key: by
     context.writer.put(context.tables.jobs, key, changed)
     if state == _STARVED:
         context.writer.put(context.tables.starved, new_schedule + key, b"")
+        schedules.look_at_starved(context, context.catalog.schedule(new_schedule))
     elif not is_paused:
         due_row.put(context, key, changed)
     if is_paused:

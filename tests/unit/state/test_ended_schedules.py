@@ -3,12 +3,13 @@
 import pytest
 
 from raftsched.internal.v1 import command_pb2
-from raftsched.model.errors import JobFinished
-from raftsched.state.results import Done
+from raftsched.model.errors import InvalidField, JobFinished
+from raftsched.state.results import Done, JobChanged
 from raftsched.state.schedules import STAMP_AT_ONCE
 from raftsched.store import keys, rows
 from raftsched.v1 import job_pb2
 from tests.unit.state.support import MINUTE_MS, START_MS, Node, create_command, minutely
+from tests.unit.state.test_update import etag
 
 ALLOW = job_pb2.OVERLAP_POLICY_ALLOW
 
@@ -158,3 +159,32 @@ def test_a_paused_job_is_completed_once_it_is_resumed(node: Node) -> None:
     node.tick()
     assert node.job(job).state == rows.JOB_COMPLETED
     assert not [key for key, _ in node.table("starved") if keys.unpack_starved(key)[1] == job]
+
+
+def between(first: int, end: int) -> command_pb2.CreateJobs:
+    """A job that is to run each minute from the first on, before the end."""
+    command = create_command(due_ms=minute(first))
+    schedule = command_pb2.Schedule(every_ms=MINUTE_MS, end_ms=minute(end))
+    command.schedules.add(schedule=schedule.SerializeToString())
+    command.jobs[0].schedule = 1
+    return command
+
+
+def test_an_interval_that_would_begin_at_its_end_is_refused(node: Node) -> None:
+    assert node.refused(InvalidField, between(2, 2)).field == "jobs[0].due_ms"
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_an_update_that_comes_after_the_end_of_its_interval_completes_the_job(node: Node, pause: bool) -> None:
+    """It was on its way while leaders changed, or for longer."""
+    (job,) = node.create(due_ms=minute(60))
+    if pause:
+        node.do(command_pb2.PauseJob(job=job))
+    node.now_ms = minute(5)
+    settings = between(2, 4)
+    update = command_pb2.UpdateJob(job=job, etag=etag(node, job), settings=settings, changes_schedule=True)
+    node.want(JobChanged, update)
+    node.do(command_pb2.ResumeJob(job=job))
+    node.tick()
+    assert (node.job(job).state, node.executions_of(job)) == (rows.JOB_COMPLETED, [])
+    assert users(node) == [0]

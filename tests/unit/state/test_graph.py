@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from raftsched.internal.v1 import command_pb2
@@ -436,3 +438,24 @@ def test_a_lease_holds_no_more_upstreams_than_fit(world: Graph) -> None:
     assert len(leased.executions) == 5
     assert len(world.node.lease(world.session, payload_bytes_limit=1).executions) == 1
     world.node.check()
+
+
+def test_a_node_that_starts_while_a_graph_is_removed_goes_on_as_the_others(
+    world: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether jobs depend on others is known in memory: it has to be what the store says at every entry."""
+    monkeypatch.setattr(graph, "MAX_STEPS", 1)
+    node = world.node
+    first, another = node.create(2)
+    (waits,) = world.create([[]], outside={0: [first]})
+    node.do(command_pb2.DeleteJob(job=waits))
+    while node.table("edges"):
+        node.tick()
+    assert node.table("waits"), "the last step is to come"
+    node.machine.commit()
+    other = replayed(node, tmp_path / "other", [len(node.entries)])
+    other.reopen()
+    for machine in (node, other):
+        machine.do(command_pb2.DeleteJob(job=another))
+    assert other.machine.digest == node.machine.digest
+    other.machine.close()

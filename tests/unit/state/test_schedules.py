@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from raftsched.internal.v1 import command_pb2
@@ -7,7 +9,7 @@ from raftsched.state.schedules import STAMP_AT_ONCE
 from raftsched.state.ticks import EXTEND_BEFORE_MS
 from raftsched.store import keys, rows
 from raftsched.v1 import job_pb2
-from tests.unit.state.support import MINUTE_MS, START_MS, Node, minutely
+from tests.unit.state.support import MINUTE_MS, START_MS, Node, minutely, replayed
 
 ALLOW = job_pb2.OVERLAP_POLICY_ALLOW
 
@@ -227,3 +229,29 @@ def test_the_last_tick_always_stays(node: Node) -> None:
 def test_ticks_that_do_not_ascend_from_there_are_refused(node: Node, ticks_ms: list[int]) -> None:
     node.create(ticks_ms=minutely(2))
     node.refused(InvalidField, command_pb2.ExtendTicks(schedule=1, after_ms=minute(2), ticks_ms=ticks_ms))
+
+
+def test_a_one_off_of_long_ago_is_no_obstacle_to_more_ticks(node: Node) -> None:
+    """Whoever sets a time to nothing at all means the epoch."""
+    node.create(1, ticks_ms=minutely(2))
+    node.create(1, due_ms=0)
+    assert node.do(extend(2, 3)) == Done()
+    assert ticks(node) == [1, 2, 3]
+
+
+def test_ticks_for_a_schedule_that_nothing_uses_any_more_are_void(node: Node, tmp_path: Path) -> None:
+    """They were evaluated while it was in use. A node that has started since knows as much of it as the others."""
+    (job,) = node.create(1, ticks_ms=minutely(2))
+    node.do(command_pb2.CancelJob(job=job))
+    late = extend(2, 3)
+    late.final = True
+    node.do(late)
+    node.machine.commit()
+    other = replayed(node, tmp_path / "other", [len(node.entries)])
+    other.reopen()
+    changed = command_pb2.ReplaceTicks(schedule=1, after_ms=minute(1), ticks_ms=[minute(5)])
+    for machine in (node, other):
+        machine.do(changed)
+        assert ticks(machine) == [1, 2]
+    assert other.machine.digest == node.machine.digest
+    other.machine.close()

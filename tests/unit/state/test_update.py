@@ -327,3 +327,15 @@ def test_a_one_off_that_was_triggered_still_has_its_own_time(node: Node) -> None
     node.fire()
     assert times(node, 1) == [START_MS, START_MS + 1_000]
     node.check()
+
+
+def test_a_tick_that_its_jitter_delays_is_not_too_late_when_the_interval_changes(node: Node) -> None:
+    """However few missed ticks the job catches up with: this one is not missed."""
+    every_ms, window_ms = 18 * MINUTE_MS, HOUR_MS
+    never_late = {"catch_up": job_pb2.CATCH_UP_POLICY_NONE, "jitter_ms": window_ms}
+    jobs = node.create(20, every_ms=every_ms, due_ms=START_MS + MINUTE_MS, **never_late)
+    node.now_ms = START_MS + MINUTE_MS + 1_000
+    for job in jobs:
+        node.want(JobChanged, update(node, job, reschedule=True, every_ms=HOUR_MS, due_ms=node.now_ms + HOUR_MS))
+        assert times(node, job) == [START_MS + MINUTE_MS]
+        assert node.skipped(job) == []
