@@ -5,9 +5,11 @@ from collections.abc import Generator
 import pytest
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start clusters of processes run one after the other, the others meanwhile beside them."""
+    """Tests that start clusters of processes run one after the other, the others meanwhile beside them.
+
+    Called after that of tests/cluster, which marks them, and before that of xdist, which looks at the groups.
+    """
     for item in items:
         if item.get_closest_marker("cluster") is not None:
             item.add_marker(pytest.mark.xdist_group("processes"))
