@@ -27,6 +27,8 @@ from raftsched.store import keys, rows
 MAX_ROWS = 5_000
 _DEAD_LETTER = int(ExecutionState.DEAD_LETTER)
 _ONE_OFF = bytes(4)
+# Dead letters in a row that are passed.
+_PASS_AT_MOST = 1_000
 
 
 class _Phase(IntEnum):
@@ -209,17 +211,24 @@ def _is_closed(job: bytes) -> bool:
 
 
 def _must_wait(context: Context, row: bytes, job: bytes, gone: dict[bytes, bytes]) -> bool:
-    """Of a job that runs once, or is closed, the oldest execution goes first.
+    """Of a job the oldest execution goes first: whoever searches its history for what is under way ends at a gap.
 
-    The job goes with the newest one, and is to be there as long as any other is, such as a dead letter.
+    Those of a job that goes on pass dead letters. A job that runs once, or is closed, goes with its newest one, and is
+    to be there as long as any other is, such as a dead letter.
     """
     runs_again = job[rows.JOB_SCHEDULE] != _ONE_OFF or job[rows.JOB_STATE] == rows.JOB_BLOCKED
-    if runs_again and not _is_closed(job):
-        return False
+    may_pass = runs_again and not _is_closed(job)
     before = row[8:16]
-    if before == keys.NO_EXECUTION or before in gone:
-        return False
-    return context.writer.get(context.tables.executions, before) is not None
+    for _ in range(_PASS_AT_MOST):
+        if before == keys.NO_EXECUTION or before in gone:
+            return False
+        found = context.writer.get(context.tables.executions, before)
+        if found is None:
+            return False
+        if not may_pass or found[rows.EXECUTION_STATUS] != _DEAD_LETTER:
+            return True
+        before = found[8:16]
+    return False
 
 
 # --- skipped ranges and sessions ---

@@ -15,6 +15,7 @@ from raftsched.state.results import JobCancelled, JobsCreated, Replayed
 from raftsched.store import keys, rows
 from raftsched.v1 import job_pb2
 from tests.unit.state.support import (
+    CANCELLED,
     DEAD_LETTER,
     MINUTE_MS,
     START_MS,
@@ -263,6 +264,23 @@ def test_dead_letters_between_do_not_hold_up_the_others_of_a_recurring_job(node:
         (letter,) = list_dead_letters(view, "default", after=None, limit=10).items
     assert (letter.execution.id, letter.job_name, letter.profile.handler) == (3, "", "h")
     node.refused(IllegalTransition, command_pb2.ReplayDeadLetters(executions=keys.pack_ids([3])))
+
+
+def test_what_began_after_an_execution_that_is_under_way_stays_as_long(node: Node, session: int) -> None:
+    """Else it would be found no more from the newest one, and run after its job was cancelled."""
+    allow = {"overlap": job_pb2.OVERLAP_POLICY_ALLOW, "initial_backoff_ms": DAY_MS, "max_backoff_ms": DAY_MS}
+    (job,) = node.create(ticks_ms=TICKS, **allow)
+    node.advance(MINUTE_MS)
+    node.fire()
+    leased = node.lease(session)
+    node.fail(leased.token, leased.executions)
+    run_minutes(node, session, 10)
+    node.reclaim_all(executions=2)
+    assert kept(node) == list(range(1, 12))
+    node.want(JobCancelled, command_pb2.CancelJob(job=job))
+    assert node.state_of(1) == CANCELLED
+    node.reclaim_all(executions=2)
+    assert kept(node) == [10, 11]
 
 
 def test_a_worker_whose_clock_is_wrong_neither_hastens_nor_delays_it(node: Node, session: int) -> None:
