@@ -287,8 +287,10 @@ class SimClient(ChangeCalls):
         try:
             response = await self._call(*_creation(records))
         except NameTaken:
-            for record in records:
-                del self._ledger.jobs[record.key]
+            if self._tries == 1:
+                # Otherwise an earlier try may be on its way, and find the name free again.
+                for record in records:
+                    del self._ledger.jobs[record.key]
             self._ledger.count("names taken")
             return
         ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
