@@ -51,9 +51,11 @@ class BackfillService(backfill_pb2_grpc.BackfillServiceServicer):
             with self._core.store.read() as view:
                 job = found(get_job(view, request.job_id), field="job_id", job_id=str(request.job_id))
                 ticks_ms = _ticks(view, job, start_ms, end_ms, self._wall_ms())
-                ran = times_that_ran(view, job.id, job.row.last_execution, start_ms, PREVIEW_EXECUTIONS)
+                ran, until_ms = times_that_ran(view, job.id, job.row.last_execution, start_ms, PREVIEW_EXECUTIONS)
                 return backfill_pb2.PreviewBackfillResponse(
-                    total=len(ticks_ms), passed_over=len(ran.intersection(ticks_ms)), index=view.state().applied_index
+                    total=len(ticks_ms),
+                    passed_over=sum(tick_ms <= until_ms or tick_ms in ran for tick_ms in ticks_ms),
+                    index=view.state().applied_index,
                 )
 
         return await asyncio.to_thread(look)

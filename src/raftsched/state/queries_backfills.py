@@ -43,14 +43,21 @@ def list_backfills(view: View, job: int, *, before: int | None, limit: int) -> P
     return Page(items, None, len(items), 0)
 
 
-def times_that_ran(view: View, job: int, newest: int, start_ms: int, limit: int) -> set[int]:
-    """Scheduled times from `start_ms` on that have an execution, out of at most `limit` executions, newest first."""
+def times_that_ran(view: View, job: int, newest: int, start_ms: int, limit: int) -> tuple[set[int], int]:
+    """Scheduled times from `start_ms` on that have an execution, out of at most `limit` executions, newest first.
+
+    And the time up to which all count as run, since what was fired until then is not kept any more; 0: all is kept.
+    """
     ran: set[int] = set()
     execution, key = keys.pack_id(newest), keys.pack_id(job)
+    fired_ms = keys.MAX_MS
     for _ in range(limit):
-        row = view.get(view.tables.executions, execution)
-        if row is None or row[rows.EXECUTION_JOB] != key or keys.unpack_id(row[_FIRED_MS]) < start_ms:
+        if execution == keys.NO_EXECUTION or fired_ms < start_ms:
             break
+        row = view.get(view.tables.executions, execution)
+        if row is None or row[rows.EXECUTION_JOB] != key:
+            return ran, fired_ms
+        fired_ms = keys.unpack_id(row[_FIRED_MS])
         ran.add(keys.unpack_id(row[rows.EXECUTION_SCHEDULED_FOR]))
         execution = row[_PREVIOUS]
-    return ran
+    return ran, 0
