@@ -175,14 +175,17 @@ def check_hello(hello: worker_pb2.Hello) -> None:
 
 
 def timestamp_ms(timestamp: Timestamp, field: str) -> int:
-    """Milliseconds since the epoch, rounded up, so that nothing happens early. Raises InvalidField."""
+    """Milliseconds since the epoch, rounded up, so that nothing happens early, but to no time that is no Timestamp.
+
+    Raises InvalidField.
+    """
     seconds, nanos = timestamp.seconds, timestamp.nanos
     if not (_TIMESTAMP_MIN_S <= seconds <= _TIMESTAMP_MAX_S and 0 <= nanos <= _NANOS_MAX):
         raise InvalidField(
             "not a valid Timestamp: seconds (not milliseconds) of the years 1–9999, nanos in 0–999,999,999 are right",
             field=field,
         )
-    return seconds * 1000 - (-nanos // _NANOS_PER_MS)
+    return min(seconds * 1000 - (-nanos // _NANOS_PER_MS), _TIMESTAMP_MAX_S * 1000 + 999)
 
 
 def duration_ms(duration: Duration, field: str, *, low_ms: int, high_ms: int) -> int:

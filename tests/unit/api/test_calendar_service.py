@@ -49,6 +49,15 @@ async def test_a_calendar_is_put_in_order_and_read_back(api: Api) -> None:
     assert found.calendar == answer.calendar
 
 
+async def test_a_window_until_the_end_of_time_is_put(api: Api) -> None:
+    calendar = holidays()
+    window = calendar.windows.add()
+    window.start.FromSeconds(0)
+    window.end.seconds, window.end.nanos = 253_402_300_799, 999_999_999
+    answer = await put(api, calendar)
+    assert answer.calendar.windows[0].end.ToJsonString() == "9999-12-31T23:59:59.999Z"
+
+
 async def test_calendars_are_listed_page_by_page(api: Api) -> None:
     for name in ("c", "a", "b"):
         await put(api, holidays("2026-12-25", name=name))
