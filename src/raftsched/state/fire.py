@@ -170,6 +170,9 @@ def _steps(
     They may differ only by their jitter, after a delay.
     """
     if not profile.fires_latest_only:
+        if profile.message.catch_up_interval_ms and any(keys.due_ms_of(key) != tick_ms for key, _ in jobs):
+            # Catching up at a pace has moved some, and left a note of that.
+            return [(None, jobs)]
         return [(_on_time(context, profile, timetable, tick_ms), jobs)]
     undelayed = _catch_up(timetable, tick_ms, context.now_ms)
     if not profile.jitter_ms or (undelayed is not None and not undelayed.passed):

@@ -5,7 +5,7 @@ import pytest
 from raftsched.internal.v1 import command_pb2
 from raftsched.model.jitter import job_jitter_ms
 from raftsched.model.limits import CATCH_UP_MAX, DAY_MS, HOUR_MS, YEAR_MS
-from raftsched.state.results import Fired
+from raftsched.state.results import Fired, JobChanged
 from raftsched.store import keys, rows
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.unit.state.support import MINUTE_MS, START_MS, Node, minutely
@@ -127,6 +127,19 @@ def test_missed_ticks_fire_at_a_pace(node: Node, *, cron: bool) -> None:
     node.reopen()
     node.do(command_pb2.CancelJob(job=job))
     node.check()
+
+
+def test_a_paced_job_whose_tick_is_only_just_not_late_waits_for_its_next_one(node: Node) -> None:
+    """It fires as one that was never late, though the pace has moved it: nothing of that may be left."""
+    settings = {"overlap": ALLOW, "catch_up": ALL, "catch_up_interval_ms": 1_000}
+    (job,) = node.create(every_ms=2_000, due_ms=START_MS + 2_000, **settings)
+    node.advance(4_000)
+    node.fire()
+    node.advance(1_000)
+    assert node.fire() == Fired(1, more=False)
+    assert [row.scheduled_for_ms - START_MS for row in node.executions_of(job)] == [4_000, 2_000]
+    node.check()
+    node.want(JobChanged, command_pb2.PauseJob(job=job))
 
 
 def test_a_paced_job_is_on_time_again_once_it_has_caught_up(node: Node) -> None:
