@@ -123,8 +123,11 @@ def delete(connection: Connection, name: str, namespace: str) -> None:
 
 def read_calendar(file: Path, tz: ZoneInfo | None) -> tuple[list[date], list[tuple[datetime, datetime]]]:
     """The days and windows in a file. Raises BadParameter, naming the line."""
-    with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
-        text = opened.read(_MAX_FILE_BYTES + 1)
+    try:
+        with click.open_file(str(file), encoding="utf-8", errors="replace") as opened:
+            text = opened.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="'FILE'") from None
     if len(text) > _MAX_FILE_BYTES:
         raise click.BadParameter("the file is too large for a calendar", param_hint="'FILE'")
     dates: list[date] = []

@@ -19,7 +19,7 @@ class _Result:
 
 @click.group("execution", epilog=EXIT_CODES_HELP)
 def execution() -> None:
-    """Inspect single executions; see `job history` for those of a job."""
+    """Inspect and cancel single executions; see `job history` for those of a job."""
 
 
 @execution.command("get", epilog=EXIT_CODES_HELP)

@@ -61,7 +61,7 @@ def occurrences(
     print_table(
         ("scheduled for", "to", "count", "outcome", "execution", "started", "cause"),
         _rows(shown),
-        empty="nothing has come due yet",
+        empty="nothing came due in that time" if start or end else "nothing has come due yet",
     )
 
 

@@ -117,7 +117,8 @@ def cell(value: Any) -> Text:
     if isinstance(value, list | tuple):
         return Text(", ".join(str(item) for item in value))
     if isinstance(value, bytes):
-        return Text(_text_or_none(value) or f"{len(value)} bytes that are not text")
+        text = _text_or_none(value)
+        return Text(f"{len(value)} bytes that are not text" if text is None else text)
     return Text(str(value))
 
 

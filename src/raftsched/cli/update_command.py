@@ -46,7 +46,8 @@ def update(
     if no_labels:
         changes["labels"] = {}
     if not changes:
-        raise click.UsageError("nothing to change: name at least one setting")
+        alone = ": --tz goes with a --cron, --run-at or other time" if options["tz"] else ": name at least one setting"
+        raise click.UsageError(f"nothing to change{alone}")
     with connection.client() as client:
         if "retry" in changes:
             policy = client.get(job_id, linearizable=True).retry
