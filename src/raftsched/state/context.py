@@ -11,6 +11,7 @@ from raftsched.state.catalog import Catalog
 from raftsched.state.graph_work import GraphWork
 from raftsched.state.limits import Limits
 from raftsched.state.ready import ReadyLanes
+from raftsched.state.refusals import Refusals
 from raftsched.state.results import Effects
 from raftsched.state.ticks import TickTables
 from raftsched.store import keys, rows
@@ -34,6 +35,7 @@ class Context:
         self.limits = Limits(self.writer, self.catalog)
         self.ticks = TickTables(self.writer, self.catalog)
         self.graph = GraphWork(self.writer)
+        self.refusals = Refusals(self.writer)
         self.sessions = self._load_sessions()
         # Keys of jobs that were cancelled while more executions than one command looks at might be unfinished.
         self.cancelling = self._load_jobs(keys.META_CANCELLING)

@@ -33,6 +33,7 @@ from raftsched.state.leadership import apply_assign_shards, apply_leader_started
 from raftsched.state.lease import apply_lease
 from raftsched.state.pause import apply_pause_job, apply_resume_job, follow_failures
 from raftsched.state.put_limit import apply_delete_limit, apply_put_limit
+from raftsched.state.refusals import is_refusal
 from raftsched.state.restamp import apply_replace_ticks
 from raftsched.state.results import Effects, Rejected, Result
 from raftsched.state.schedules import apply_extend_ticks
@@ -199,6 +200,9 @@ class Machine:
             return
         name = command.WhichOneof("op")
         context.is_own = command.origin == self._node_id and command.request != 0
+        if command.request and (command.origin, command.request) in context.refusals:
+            # A second copy: its caller has been told.
+            return
         result: Result
         try:
             if name is None:
@@ -213,6 +217,8 @@ class Machine:
             raise ImpossibleState(f"{name} met a row in {self._store.path} that it cannot read: {error!r}") from error
         except RaftschedError as error:
             result = Rejected(error)
+        if command.request and is_refusal(result):
+            context.refusals.remember(context.now_ms, command.origin, command.request)
         if context.is_own:
             effects.results.append((command.request, result))
 
@@ -225,11 +231,17 @@ class Machine:
             raise ImpossibleState(f"a graph met a row in {self._store.path} that cannot be read: {error!r}") from error
 
     def commit(self) -> None:
-        """Writes everything applied since the last commit to disk, with its index and digest, in one transaction."""
+        """Writes everything applied since the last commit to disk, with its index and digest, in one transaction.
+
+        Raises StoreCorrupt; what the disk raises, such as that it is full, passes.
+        """
         context = self._context
-        # Beside the digest: it is part of this row.
-        self._store.write.put(keys.META_STATE, context.state.pack(), db=context.tables.meta)
-        self._store.commit()
+        try:
+            # Beside the digest: it is part of this row.
+            self._store.write.put(keys.META_STATE, context.state.pack(), db=context.tables.meta)
+            self._store.commit()
+        except DAMAGE as error:
+            raise StoreCorrupt(f"{self._store.path / 'data.mdb'} is damaged: {error} in a commit") from error
         self.committed_index = self.applied_index
         self.dirty_ops = 0
         context.catalog.trim()

@@ -25,6 +25,7 @@ _STARVED = struct.Struct(">IQ")
 _PAIR = struct.Struct(">QQ")
 _DEAD_LETTER = struct.Struct(">IQQ")
 _DEADLINE = struct.Struct(">BQQQ")
+_REFUSED = struct.Struct(">QIQ")
 
 pack_id = _ID.pack
 pack_small_id = _SMALL_ID.pack
@@ -378,6 +379,7 @@ META_STATE = b"state"
 META_SHARD_OWNERS = b"shard_owners"
 # With a job's id: cancelled, with more executions than one command could look at; what is not finished is not leased.
 META_CANCELLING = b"cancelling"
+META_REFUSED = b"refused"
 # With a job's id: its unfinished executions stand in `unfinished` though its profile does not ask for it.
 META_TRACKED = b"tracked"
 # With the id of a schedule and a job's: the job is paused or catches up, and may need ticks that are long over.
@@ -423,6 +425,17 @@ def meta_share(queue: int) -> bytes:
 def meta_interned(kind: int) -> bytes:
     """The newest id (u32) given to a HANDLER or CONCURRENCY_KEY."""
     return b"interned" + bytes((kind,))
+
+
+def meta_refused(time_ms: int, origin: int, request: int) -> bytes:
+    """A command that was refused then, by the node that asked and its number there; see state/refusals.py."""
+    return META_REFUSED + _REFUSED.pack(time_ms, origin, request)
+
+
+def refused_request(key: bytes) -> tuple[int, int]:
+    """(origin, request) of such a key."""
+    _, origin, request = _REFUSED.unpack(key[len(META_REFUSED) :])
+    return origin, request
 
 
 def after_prefix(prefix: bytes) -> bytes | None:

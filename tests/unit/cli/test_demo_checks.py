@@ -15,6 +15,7 @@ from raftsched.client import (
     ExecutionState,
     Job,
     JobState,
+    Kept,
     NodeHealth,
     SkippedOccurrence,
     SkipReason,
@@ -197,6 +198,8 @@ def status(node: int, index: int, digest: str) -> ClusterStatus:
         health=NodeHealth.SERVING,
         cluster_id="",
         time_zone_database="",
+        alarms=(),
+        kept=Kept(skipped_ranges=0, attempts=0, request_ids=0, dedup_keys=0, sessions=0),
     )
 
 

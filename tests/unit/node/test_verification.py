@@ -256,7 +256,7 @@ def test_a_page_of_another_kind_is_not_taken_for_whole(node: Node) -> None:
     before = node.hash
     # A page of the table of payloads becomes one of another kind.
     with (node.folder / "state" / "data.mdb").open("r+b") as file:
-        at = file.read().rindex(b"00002900") // 4_096 * 4_096
+        at = file.read().index(b"00002900") // 4_096 * 4_096
         file.seek(at + 10)
         file.write(b"\x20\x00")
     node.verify()

@@ -91,6 +91,8 @@ class Node:
         self.directory = directory
         self.node_id = node_id
         self.now_ms = START_MS
+        # A node numbers its commands.
+        self.next_request = 1
         self.entries: list[bytes] = []
         self.effects = Effects()
         self.open()
@@ -113,13 +115,14 @@ class Node:
 
     def batch(self, *operations: Any) -> list[Result]:
         """Several operations in one entry."""
-        commands = []
-        for request, operation in enumerate(operations, 1):
+        commands, first = [], self.next_request
+        self.next_request += len(operations)
+        for request, operation in enumerate(operations, first):
             command = wrapped(operation)
             command.origin, command.request = self.node_id, request
             commands.append(command.SerializeToString(deterministic=True))
         effects = self.apply(command_pb2.Entry(now_ms=self.now_ms, commands=commands).SerializeToString())
-        assert [request for request, _ in effects.results] == list(range(1, len(operations) + 1))
+        assert [request for request, _ in effects.results] == list(range(first, self.next_request))
         return [result for _, result in effects.results]
 
     def do(self, operation: Any) -> Result:
@@ -243,9 +246,11 @@ class Node:
         return list(self.store.write.cursor(getattr(self.store.tables, name)))
 
     def dump(self) -> dict[str, list[tuple[bytes, bytes]]]:
-        """The whole store, without how far it is."""
+        """The whole store, without how far it is and what was refused."""
         tables = {name: self.table(name) for name in TABLE_NAMES}
-        tables["meta"] = [row for row in tables["meta"] if row[0] != keys.META_STATE]
+        tables["meta"] = [
+            row for row in tables["meta"] if row[0] != keys.META_STATE and not row[0].startswith(keys.META_REFUSED)
+        ]
         return tables
 
     def _row(self, table: str, key: bytes) -> bytes:
