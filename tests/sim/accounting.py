@@ -8,6 +8,7 @@ from raftsched.model.transitions import ExecutionState
 from raftsched.store import rows
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.checker import Accepted, Skip
+from tests.sim.archive import Archive
 from tests.sim.handlers import FAILING
 from tests.sim.ledger import JobRecord
 from tests.sim.timeline import Violation
@@ -45,13 +46,21 @@ class Account:
     until_ms: int
     now_ms: int
     cancels_asked: set[int]
+    archive: Archive
     required: list[int] = field(default_factory=list)
     optional: list[int] = field(default_factory=list)
     backfilled: set[int] = field(default_factory=set)
     # Of both, those that are no ticks.
     beside: list[int] = field(default_factory=list)
+    # Of its executions, those whose ticks were run anew after they were removed.
+    superseded: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.superseded = {
+            number
+            for number in self.executions.keys() & self.archive.executions.keys()
+            if self.archive.is_superseded(number, self.executions[number], self.executions)
+        }
         if not self.record.upstreams:
             self._find_ticks()
         self._find_triggered()
@@ -75,9 +84,10 @@ class Account:
 
     @property
     def lost_leases(self) -> int:
-        """A run beyond the first of an attempt has a lost lease before it; a replay begins to count anew."""
+        """A run beyond the first of an attempt has a lost lease before it; what is run anew begins to count anew."""
         replays = sum(1 for one in self.executions.values() if one.replayed_as)
-        return sum(one.lost_leases for one in self.executions.values()) + 8 * replays
+        anew = replays + len(self.superseded)
+        return sum(one.lost_leases for one in self.executions.values()) + 8 * anew
 
     def accepted(self) -> Accepted:
         record, row = self.record, self.row
@@ -194,7 +204,11 @@ class Account:
             begin_ms = first_ms + -(-(start_ms - first_ms) // step_ms) * step_ms
             self.backfilled.update(range(begin_ms, end_ms, step_ms))
         self.optional += sorted(self.backfilled - {*self.required, *self.optional})
-        by_tick = Counter(one.scheduled_for_ms for one in self.executions.values() if one.cause in _OF_TICKS)
+        by_tick = Counter(
+            one.scheduled_for_ms
+            for number, one in self.executions.items()
+            if one.cause in _OF_TICKS and number not in self.superseded
+        )
         twice = [time_ms for time_ms, count in by_tick.items() if count > 1]
         if twice:
             raise Violation(f"{self.record.key} has several executions for {twice[:3]}")

@@ -6,17 +6,18 @@ kind of trouble in which it shows. `planted` puts it into every node that starts
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
 from raftsched.internal.v1 import command_pb2, peer_pb2
+from raftsched.model.retention import RetentionSettings
 from raftsched.model.transitions import ExecutionState
 from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, due, graph, idempotency, machine, settle
+from raftsched.state import cancel, due, graph, idempotency, machine, retention, settle
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
@@ -243,6 +244,7 @@ class Bug:
     every_s: tuple[float, float] = (0.5, 3.0)
     log_keep_entries: int = 300
     workers: int = 2
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     client_pause_s: tuple[float, float] = (0.1, 2.5)
     first_seed: int = 1
 
@@ -261,6 +263,7 @@ class Bug:
             log_keep_entries=self.log_keep_entries,
             session_ttl_ms=5_000,
             client_pause_s=self.client_pause_s,
+            retention=self.retention,
         )
 
 
@@ -394,6 +397,22 @@ BUGS = (
         "was not met by",
         (),
         client_pause_s=(0.1, 0.6),
+    ),
+    Bug(
+        "removes what is under way",
+        "retention's look at the state removed",
+        lambda: mock.patch.object(retention, "_is_finished", return_value=True),
+        "and was removed",
+        (),
+        retention=RetentionSettings(age_ms=1_000),
+    ),
+    Bug(
+        "removes what is young",
+        "retention's look at the age removed",
+        lambda: mock.patch.object(retention, "_end_ms", return_value=0),
+        "and it was removed",
+        (),
+        retention=RetentionSettings(age_ms=30_000),
     ),
     Bug(
         "fires early",

@@ -36,6 +36,9 @@ CALL_TIMEOUT_S = 6.0
 # So often a call without an outcome is made again.
 MOST_TRIES = 6
 PAUSE_S = (0.1, 2.5)
+# Request ids are kept for as long, where anything is removed: longer than it takes to give a call up.
+REQUEST_ID_AGE_MS = 90_000
+REPEATS_WITHIN_MS = 30_000
 # Recurring jobs alive at once, over all clients: they run for as long as the simulation does.
 MOST_RECURRING = 14
 NAMES = tuple(f"name-{number}" for number in range(6))
@@ -215,7 +218,7 @@ class SimClient(ChangeCalls):
         try:
             replayed = await self._call("replay", execution_pb2.ReplayDeadLettersRequest(execution_ids=chosen))
         except (IllegalTransition, ExecutionNotFound):
-            # Its job was cancelled, or deleted.
+            # Its job was cancelled, or deleted, or another has replayed it.
             return
         self._ledger.answered_index = max(self._ledger.answered_index, replayed.index)
         for old, new in zip(chosen, replayed.new_execution_ids, strict=True):
@@ -309,7 +312,8 @@ class SimClient(ChangeCalls):
             return []
         request_id = self._rng.choice(confirmed[-40:]).request_id
         chosen = [record for record in confirmed if record.request_id == request_id]
-        return [] if any(record.is_delete_asked for record in chosen) else chosen
+        is_old = chosen[0].asked_ms + REPEATS_WITHIN_MS < self._cluster_ms()
+        return [] if is_old or any(record.is_delete_asked for record in chosen) else chosen
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
@@ -386,6 +390,10 @@ def _draw_settings(record: JobRecord, rng: random.Random) -> None:
         settings.concurrency_key, settings.concurrency_limit = rng.choice(("x", "y")), 2
     if rng.random() < 0.15:
         settings.start_deadline.FromMilliseconds(rng.choice((5_000, 20_000)))
+    if rng.random() < 0.1:
+        settings.retention.max_age.FromMilliseconds(rng.choice((1_000, 20_000)))
+    if rng.random() < 0.1:
+        settings.retention.max_executions = rng.choice((1, 2, 8))
     if rng.random() < 0.15 and record.is_recurring:
         # Shorter than any deadline.
         settings.jitter.FromMilliseconds(rng.choice((500, 4_000)))

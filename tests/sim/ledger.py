@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from raftsched.v1 import job_pb2
 from tests.checker import Completion, Run
+from tests.sim.archive import Archive
 
 
 @dataclass(slots=True)
@@ -75,6 +76,9 @@ class RunRecord:
 @dataclass(slots=True)
 class Ledger:
     """Filled by clients and workers."""
+
+    # What is not there any more, since it was kept for long enough.
+    archive: Archive = field(default_factory=Archive)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     jobs_asked: int = 0

@@ -47,7 +47,7 @@ class LifecycleCalls:
 
     def _check_deleted(self, record: JobRecord) -> None:
         """It was not found."""
-        if not record.is_delete_asked:
+        if not record.is_delete_asked and record.job_id not in self._ledger.archive.jobs:
             raise Violation(f"job {record.job_id} was confirmed and is not there")
 
     async def _pause(self) -> None:
@@ -123,7 +123,8 @@ class LifecycleCalls:
             self._ledger.count("execution cancels refused")
             return
         except ExecutionNotFound:
-            if not any(record.is_delete_asked for record in self._ledger.jobs.values()):
+            is_removed = execution in self._ledger.archive.executions
+            if not is_removed and not any(record.is_delete_asked for record in self._ledger.jobs.values()):
                 raise Violation(f"execution {execution} was leased and is not there") from None
             return
         self._answered(response.index, "execution cancels")

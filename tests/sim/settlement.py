@@ -111,8 +111,9 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
     """Judges everything that was due before `until_ms` of the replicated clock. Raises Violation."""
     view = StateView(machine, store)
     view.check_indexes()
-    jobs, executions = view.jobs(), view.executions()
-    payloads = {keys.unpack_id(key): value.decode() for key, value in view.table("payloads")}
+    archive = ledger.archive
+    jobs, executions = archive.jobs | view.jobs(), archive.executions | view.executions()
+    payloads = {keys.unpack_id(key): value.decode() for key, value in view.table("payloads")} | archive.payloads
     key_of = {job: payloads.get(job, "") for job in jobs}
     _check_confirmed(ledger, jobs, executions, key_of)
     _check_runs(ledger, executions)
@@ -123,6 +124,7 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
             # They come after their upstreams.
             graphs.expect(account, by_key, all_told=machine._context.graph.is_empty)
         account.finish()
+    superseded = set().union(*(account.superseded for account in accounts))
     ran = {(run.key, run.scheduled_for_ms) for run in ledger.runs if run.scheduled_for_ms is not None}
     triggered = {(account.record.key, time_ms) for account in accounts for time_ms in account.beside}
     allowance_ms = 1 << 40
@@ -131,7 +133,7 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
         [_dated(run, triggered) for run in ledger.runs if run.key in by_key or run.key not in ledger.jobs],
         allowance_ms=allowance_ms,
         read_ms=machine.now_ms + 2 * allowance_ms,
-        completions=ledger.completions,
+        completions=[done for done in ledger.completions if done.execution not in superseded],
         skips=[skip for account in accounts for skip in account.all_skips(ran)],
         lost_leases={account.record.key: account.lost_leases for account in accounts},
     )
@@ -163,7 +165,7 @@ def _accounts(
     for number, row in executions.items():
         of_job[row.job][number] = row
     skips: defaultdict[int, list[tuple[int, rows.SkippedRow]]] = defaultdict(list)
-    for job, first, skipped in view.skips():
+    for job, first, skipped in [*ledger.archive.skips, *view.skips()]:
         skips[job].append((first, skipped))
     waiting: defaultdict[int, list[int]] = defaultdict(list)
     for job, time_ms in view.waiting():
@@ -185,6 +187,7 @@ def _accounts(
                 until_ms,
                 view.machine.now_ms,
                 ledger.cancels_asked,
+                ledger.archive,
             )
         )
     return found
@@ -199,7 +202,7 @@ def _check_confirmed(
     """What was confirmed is there."""
     deleted = {record.key for record in ledger.jobs.values() if record.is_delete_asked}
     for record in ledger.jobs.values():
-        if record.is_deleted and record.job_id in jobs:
+        if record.is_deleted and record.job_id in jobs.keys() - ledger.archive.jobs.keys():
             raise Violation(f"job {record.job_id} was deleted and is there")
         if record.is_delete_asked:
             continue

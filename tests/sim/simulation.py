@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raftsched.model.retention import RetentionSettings
 from tests.checker import Report
-from tests.sim.client import SimClient
+from tests.sim.client import REQUEST_ID_AGE_MS, SimClient
 from tests.sim.faults import GROUPS, FaultPlan, Faults
 from tests.sim.ledger import Ledger
 from tests.sim.loop import SimLoop
@@ -57,6 +58,7 @@ class Settings:
     round_us: tuple[int, int] = ROUND_US
     # Nodes that a worker has streams to; 0: to all.
     worker_reach: int = 0
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
 
     @classmethod
     def drawn(cls, seed: int, *, fault_s: float) -> "Settings":
@@ -75,7 +77,17 @@ class Settings:
             bad_workers=rng.randint(0, 2),
             round_us=rng.choice((ROUND_US, (300, 3_000), (1_000, 8_000), (1_000, 8_000))),
             worker_reach=rng.choice((0, 0, 1, 2)),
+            retention=_drawn_retention(rng),
         )
+
+
+def _drawn_retention(rng: random.Random) -> RetentionSettings:
+    """Often so short that much of a simulation is gone by its end."""
+    if rng.random() < 0.35:
+        return RetentionSettings()
+    age_ms = rng.choice((0, 3_000, 10_000, 40_000))
+    executions = rng.choice((0, 0, 1, 5)) if age_ms else rng.choice((1, 2, 5))
+    return RetentionSettings(age_ms=age_ms, executions=executions, request_id_age_ms=REQUEST_ID_AGE_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +109,14 @@ class Simulation:
         self.settings = settings
         self.timeline = Timeline()
         self.witness = Witness(self.timeline)
-        self.ledger = Ledger()
+        self.witness.archive.settings = settings.retention
+        self.ledger = Ledger(archive=self.witness.archive)
         self.network = Network(self.timeline, self._rng("network"))
-        node_settings = {"log_keep_entries": settings.log_keep_entries, "session_ttl_ms": settings.session_ttl_ms}
+        node_settings = {
+            "log_keep_entries": settings.log_keep_entries,
+            "session_ttl_ms": settings.session_ttl_ms,
+            "retention": settings.retention,
+        }
         self.nodes = [
             SimNode(
                 number,
@@ -208,7 +225,8 @@ class Simulation:
         return (
             f"led at {self._led_looks} of {self._looks} looks, "
             f"{len(self.ledger.jobs)} jobs, {counts.entries} entries, {counts.elections} elections, "
-            f"{counts.snapshots} snapshots, calls {self.ledger.calls}, faults {self.faults.begun}"
+            f"{counts.snapshots} snapshots, removed {self.witness.archive.summary()}, "
+            f"calls {self.ledger.calls}, faults {self.faults.begun}"
         )
 
     def leader(self) -> SimNode | None:

@@ -1,12 +1,12 @@
 """Sees every entry that any node applies and every step that any node makes, and checks what must always hold."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from raftsched.internal.v1 import peer_pb2
+from raftsched.internal.v1 import command_pb2, peer_pb2
 from raftsched.model.transitions import EXECUTION_TRANSITIONS, ExecutionState
 from raftsched.node.engine import Engine
 from raftsched.raft.replica import Replica
@@ -16,6 +16,7 @@ from raftsched.store import keys, rows
 from raftsched.store.environment import Store
 from raftsched.store.writer import Writer
 from raftsched.v1 import execution_pb2
+from tests.sim.archive import Archive
 from tests.sim.disk import Disk
 from tests.sim.timeline import SECOND_US, Timeline, Violation
 
@@ -83,6 +84,7 @@ class Witness:
         self._timeline = timeline
         self.nodes: Sequence[Node] = ()
         self.counts = Counts()
+        self.archive = Archive()
         # The replicated clock, as far as any node has applied it.
         self.cluster_ms = 0
         self.applied_index = 0
@@ -272,6 +274,7 @@ class Witness:
                 ahead_ms = TRIGGERED_AHEAD_MS if row.cause == execution_pb2.EXECUTION_CAUSE_TRIGGER else 0
                 if row.scheduled_for_ms > now_ms + ahead_ms:
                     raise Violation(f"execution {execution} fired {row.scheduled_for_ms - now_ms} ms early")
+                self.archive.began(row.job, execution)
                 continue
             if status != old[rows.EXECUTION_STATUS] and (old[rows.EXECUTION_STATUS], status) not in _ALLOWED:
                 raise Violation(f"execution {execution} went from {old[rows.EXECUTION_STATUS]} to {status}")
@@ -290,16 +293,27 @@ class SimMachine(Machine):
     def __init__(self, store: Store, *, node_id: int, witness: Witness, disk: Disk) -> None:
         self._witness = witness
         self._disk = disk
+        self._command = b""
         super().__init__(store, node_id=node_id)
 
     def _load(self) -> None:
         super()._load()
         _watch_executions(self, self._context.writer, self._witness)
+        _watch_removals(self, self._context.writer, self._witness)
 
     def apply_entry(self, index: int, term: int, entry: bytes) -> Effects:
         effects = super().apply_entry(index, term, entry)
         self._witness.applied(self._node_id, self, index, term, entry, effects)
         return effects
+
+    def _apply_command(self, data: bytes, effects: Effects) -> None:
+        self._command = data
+        super()._apply_command(data, effects)
+
+    @property
+    def is_reclaiming(self) -> bool:
+        """Whether the command that is being applied is retention's."""
+        return command_pb2.Command.FromString(self._command).WhichOneof("op") == "reclaim"
 
     def commit(self) -> None:
         super().commit()
@@ -330,3 +344,25 @@ def _watch_executions(machine: Machine, writer: Writer, witness: Witness) -> Non
 
     writer.put = watched_put  # type: ignore[method-assign, assignment]
     writer.put_many = watched_put_many  # type: ignore[method-assign, assignment]
+
+
+def _watch_removals(machine: SimMachine, writer: Writer, witness: Witness) -> None:
+    """Shows the archive what is about to be removed, when no other node has removed it before."""
+    tables, archive = writer.tables, witness.archive
+
+    def watch(to: object, numbers: list[bytes]) -> None:
+        if to not in (tables.executions, tables.jobs, tables.skipped) or machine.applied_index < witness.applied_index:
+            return
+        if machine.is_reclaiming:
+            archive.reclaimed(machine._context, to, numbers)
+        elif to is tables.executions:
+            archive.deleted(dict(writer.get_many(tables.executions, numbers)))
+
+    for name in ("delete_many", "delete_neighbours"):
+        original = getattr(writer, name)
+
+        def watched(to: object, numbers: list[bytes], original: Callable[..., None] = original) -> None:
+            watch(to, list(numbers))
+            original(to, numbers)
+
+        setattr(writer, name, watched)
