@@ -19,6 +19,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model.errors import (
     IdempotencyConflict,
     InvalidField,
+    JobNotFound,
     JobRunning,
     RaftschedError,
 )
@@ -54,7 +55,13 @@ class JobService(JobLifecycle):
             error.field = _outside_batch(error.field)
             raise
         index = self._gate.answered_index
-        job = await self._read_back(created.job_ids[0], context)
+        job_id = created.job_ids[0]
+        try:
+            job = await self._read_back(job_id, context)
+        except JobNotFound:
+            raise JobNotFound(
+                "The job of this request was created, and has been removed since.", job_id=str(job_id)
+            ) from None
         return job_pb2.CreateJobResponse(job=job, existed=created.existed, index=index)
 
     async def BatchCreateJobs(
@@ -178,7 +185,9 @@ class JobService(JobLifecycle):
         """Position of the first job that is not as the stored one, and the fields in which it differs."""
         with self._core.store.read() as view:
             for number, (job, job_id) in enumerate(zip(jobs, first_ids, strict=True)):
-                names = job_difference(job_message(found(get_job(view, job_id), job_id=str(job_id))), job)
+                stored = get_job(view, job_id)
+                # One that has been removed since tells nothing.
+                names = job_difference(job_message(stored), job) if stored is not None else ()
                 if names:
                     return number, names
         return None

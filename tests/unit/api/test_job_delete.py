@@ -37,6 +37,22 @@ async def test_a_deleted_job_is_not_found_any_more_and_deleting_it_again_is_harm
     assert (told.code, told.reason) == (grpc.StatusCode.NOT_FOUND, "JOB_NOT_FOUND")
 
 
+async def test_a_request_whose_job_is_removed_says_so_and_another_under_its_id_is_still_a_conflict(api: Api) -> None:
+    job = job_pb2.Job(handler="h", interval=job_pb2.Interval(every=Duration(seconds=60)))
+    request = job_pb2.CreateJobRequest(job=job, request_id="once")
+    created = (await api.jobs.CreateJob(request)).job.id
+    await delete(api, created)
+    async with refused() as told:
+        await api.jobs.CreateJob(request)
+    assert (told.code, told.reason) == (grpc.StatusCode.NOT_FOUND, "JOB_NOT_FOUND")
+    assert "has been removed since" in told.message
+    assert told.metadata["job_id"] == str(created)
+    job.payload = b"another"
+    async with refused() as told:
+        await api.jobs.CreateJob(job_pb2.CreateJobRequest(job=job, request_id="once"))
+    assert (told.code, told.reason) == (grpc.StatusCode.ALREADY_EXISTS, "IDEMPOTENCY_CONFLICT")
+
+
 async def test_a_job_is_deleted_and_created_again_many_times(api: Api) -> None:
     for _ in range(100):
         job = await create(api)
