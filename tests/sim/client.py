@@ -162,10 +162,21 @@ class SimClient(ChangeCalls):
         records = self._confirmed_request()
         if not records:
             return
-        response = await self._call(*_creation(records))
+        try:
+            response = await self._call(*_creation(records))
+        except JobNotFound:
+            self._check_removed(records)
+            return
         ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
         if not response.existed or ids != [record.job_id for record in records]:
             raise Violation(f"request {records[0].request_id} repeated: {ids}, existed {response.existed}")
+
+    def _check_removed(self, records: list[JobRecord]) -> None:
+        """Their request was answered so."""
+        gone = self._ledger.archive.payloads.values()
+        if not all(record.is_delete_asked or record.key in gone for record in records):
+            raise Violation(f"the jobs of request {records[0].request_id} were created and are not there")
+        self._ledger.count("creates of what is removed")
 
     async def _contradict(self) -> None:
         """Another request under the same key."""
@@ -295,6 +306,10 @@ class SimClient(ChangeCalls):
                 for record in records:
                     del self._ledger.jobs[record.key]
             self._ledger.count("names taken")
+            return
+        except JobNotFound:
+            # It took so long to learn of it.
+            self._check_removed(records)
             return
         ids = [response.job.id] if len(records) == 1 else list(response.job_ids)
         if records[0].is_node:

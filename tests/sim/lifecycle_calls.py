@@ -106,7 +106,11 @@ class LifecycleCalls:
         trigger.execution, trigger.skipped = response.execution_id, response.skipped
         trigger.scheduled_for_ms = response.scheduled_for.ToMilliseconds()
         if self._rng.random() < 0.2 and not record.is_delete_asked:
-            again = await self._call("trigger", request)
+            try:
+                again = await self._call("trigger", request)
+            except JobNotFound:
+                self._check_deleted(record)
+                return
             if (again.execution_id, again.scheduled_for) != (response.execution_id, response.scheduled_for):
                 raise Violation(f"trigger {request_id} repeated: {again.execution_id}, not {response.execution_id}")
 
