@@ -6,7 +6,7 @@ An occurrence is missed when it fires more than a second after it was due. A job
 
 from dataclasses import dataclass
 
-from raftsched.model.limits import CATCH_UP_MAX, CATCH_UP_NONE_WINDOW_MS, MISSED_AFTER_MS
+from raftsched.model.limits import CATCH_UP_MAX, CATCH_UP_NONE_WINDOW_MS, MISSED_AFTER_MS, SECOND_MS
 from raftsched.state.catalog import Profile
 from raftsched.state.context import Context
 from raftsched.state.ticks import Timetable
@@ -34,7 +34,8 @@ class Plan:
 def plan(context: Context, profile: Profile, timetable: Timetable, job_key: bytes, tick_ms: int, until_ms: int) -> Plan:
     """`tick_ms` is the tick that the job waits for, `until_ms` the latest time of one that is due."""
     number = _number_beside_table(context, timetable, job_key, tick_ms)
-    latest_ms, _, missed = timetable.latest(tick_ms, until_ms, number=number)
+    latest_ms, before_ms, missed = timetable.latest(tick_ms, until_ms, number=number)
+    is_cut_off = timetable.is_cut_off(latest_ms, until_ms)
     kept = _kept(profile)
     fire_ms: int | None = tick_ms if missed < kept else timetable.back(latest_ms, kept - 1)
     oldest_ms = _oldest_ms(profile, until_ms)
@@ -43,12 +44,20 @@ def plan(context: Context, profile: Profile, timetable: Timetable, job_key: byte
     elif fire_ms is not None and fire_ms < oldest_ms:
         fire_ms = timetable.first_from(tick_ms, oldest_ms)
     passed, passed_last_ms = 0, tick_ms
-    if fire_ms is None:
+    if fire_ms is None and is_cut_off and timetable.holds(latest_ms):
+        # The last one known is passed over with those that follow it: by its number they are counted, wherever the
+        # table goes on.
+        passed, passed_last_ms = missed, before_ms
+    elif fire_ms is None:
         passed, passed_last_ms = missed + 1, latest_ms
     elif fire_ms > tick_ms:
         passed_last_ms, _, before = timetable.latest(tick_ms, fire_ms - 1, number=number)
-        passed = before + 1
-    return Plan(passed, passed_last_ms, number, fire_ms, latest_ms, timetable.is_cut_off(latest_ms, until_ms))
+        omitted = timetable.omitted(passed_last_ms, fire_ms)
+        passed = before + 1 + omitted
+        if omitted:
+            # Ticks that a table leaves out are whole seconds, as all of cron.
+            passed_last_ms = fire_ms - SECOND_MS
+    return Plan(passed, passed_last_ms, number, fire_ms, latest_ms, is_cut_off)
 
 
 def is_missed(due_ms: int, now_ms: int) -> bool:

@@ -68,7 +68,7 @@ def _fire_tick(context: Context, profile: Profile, timetable: Timetable, job_key
             context, timetable, job_key, tick_ms, plan.passed_last_ms, plan.passed, number=plan.number
         )
     if plan.is_cut_off:
-        _wait_for_ticks(context, job_key, job, plan, tick_ms)
+        _wait_for_ticks(context, timetable, job_key, job, plan, tick_ms)
         return
     last_ms = plan.latest_ms
     if plan.fire_ms is not None:
@@ -101,11 +101,13 @@ def _start(
     return started.job, fire_ms
 
 
-def _wait_for_ticks(context: Context, job_key: bytes, job: bytes, plan: catch_up.Plan, tick_ms: int) -> None:
-    """The first tick that may still run is found again once the table goes on."""
+def _wait_for_ticks(
+    context: Context, timetable: Timetable, job_key: bytes, job: bytes, plan: catch_up.Plan, tick_ms: int
+) -> None:
+    """The first tick that is not settled is found again once the table goes on."""
     fire_ms = plan.fire_ms
     if fire_ms is None:
-        after_ms = plan.latest_ms
+        after_ms = plan.latest_ms - 1 if timetable.holds(plan.latest_ms) else plan.latest_ms
     elif fire_ms == tick_ms and plan.number is not None:
         after_ms = tick_ms
     else:

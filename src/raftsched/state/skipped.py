@@ -19,7 +19,10 @@ def record(
     found = cursor.set_range(key)
     if (cursor.prev() if found else cursor.last()) and cursor.key()[: keys.ID_BYTES] == job:
         before = rows.SkippedRow.unpack(cursor.value())
-        if before.reason == reason and timetable.after(before.last_scheduled_for_ms) == first_ms:
+        is_next = timetable.may_tick_at(before.last_scheduled_for_ms) and (
+            timetable.after(before.last_scheduled_for_ms) == first_ms
+        )
+        if before.reason == reason and is_next:
             key, count = cursor.key(), before.count + count
     context.writer.put(table, key, rows.SkippedRow(reason, count, last_ms).pack())
 
@@ -66,9 +69,21 @@ def record_passed(
             record(context, timetable, job_key, reason, first_ms, last_ms, count)
             return
         latest_ms, _, missed = timetable.latest(first_ms, until_ms, number=number)
+        following_ms = timetable.after(latest_ms)
+        if following_ms is not None and _is_gap(timetable, first_ms, number, latest_ms, following_ms):
+            # When the ticks between were, nobody knows any more: all go with the reason of those that follow.
+            continue
         record(context, timetable, job_key, reason, first_ms, latest_ms, missed + 1)
         count -= missed + 1
-        following_ms = timetable.after(latest_ms)
         if following_ms is None:
             return
         first_ms, number = following_ms, None
+
+
+def _is_gap(timetable: Timetable, first_ms: int, number: int | None, latest_ms: int, following_ms: int) -> bool:
+    """Whether the table does not hold all ticks between two, the first of which may be one that it does not hold."""
+    latest = timetable.number(latest_ms)
+    if latest is None and latest_ms == first_ms:
+        latest = number
+    following = timetable.number(following_ms)
+    return latest is not None and following is not None and following > latest + 1

@@ -210,6 +210,10 @@ class Timetable:
     def is_interval(self) -> bool:
         return self._every_ms > 0
 
+    def may_tick_at(self, time_ms: int) -> bool:
+        """Whether a tick may have that time, which no trigger then has."""
+        return self.is_interval or time_ms % SECOND_MS == 0
+
     def after(self, time_ms: int) -> int | None:
         """The first tick later than `time_ms`, which for an interval is a tick itself; None: not known yet, or none."""
         if self._every_ms:
@@ -297,6 +301,11 @@ class Timetable:
         """The number of a tick of the table; None when it does not hold it."""
         key = keys.tick(self._schedule, tick_ms)
         return keys.unpack_id(self._cursor.value()) if self._cursor.set_key(key) else None
+
+    def omitted(self, tick_ms: int, following_ms: int) -> int:
+        """How many ticks between two neighbours of the table it leaves out; 0 where it does not hold both."""
+        number, following = self.number(tick_ms), self.number(following_ms)
+        return following - number - 1 if number is not None and following is not None else 0
 
     def newest_number(self, until_ms: int) -> int:
         """The number of the latest tick of the table that is not after that time; 0 when there is none."""

@@ -317,3 +317,51 @@ def test_jobs_of_one_schedule_catch_up_with_their_own_share(node: Node) -> None:
     node.advance(1)
     fire_all(node)
     assert ran(node, late) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("policy", [NONE, LATEST, ALL])
+def test_ticks_that_the_table_leaves_out_after_an_outage_are_recorded_too(node: Node, policy: int) -> None:
+    """The job fires before the table goes on, as far as it reaches; the leader counts what it leaves out."""
+    window_ms = 70 * MINUTE_MS if policy == ALL else 0
+    job = make(node, cron=True, ticks=64, catch_up=policy, overlap=ALLOW, catch_up_window_ms=window_ms)
+    minutes = 10_000
+    node.now_ms = minute(minutes)
+    node.fire()
+    assert node.job(job).state == rows.JOB_STARVED
+    first = minutes - 60
+    kept = minutely(124, first=first)
+    node.do(command_pb2.ExtendTicks(schedule=1, after_ms=minute(64), ticks_ms=kept, omitted=first - 65))
+    fire_all(node)
+    started = list(range(first, minutes + 1)) if policy == ALL else [minutes]
+    assert ran(node, job) == started
+    assert [(first, count) for first, _, count, _ in skips(node, job)] == [(1, minutes - len(started))]
+    assert node.job(job).scheduled_for_ms == minute(minutes + 1)
+
+
+def test_what_a_pause_has_made_the_table_forget_is_recorded_as_paused(node: Node) -> None:
+    """Also when the first of it was due a moment before the pause."""
+    job = make(node, cron=True, ticks=60)
+    node.create(ticks_ms=minutely(60))
+    node.now_ms = minute(1) + 500
+    node.do(command_pb2.PauseJob(job=job))
+    for last in (60, 120, 180):
+        node.now_ms = minute(last) - MINUTE_MS
+        fire_all(node)
+        node.do(command_pb2.ExtendTicks(schedule=1, after_ms=minute(last), ticks_ms=minutely(60, first=last + 1)))
+    assert keys.unpack_tick(node.table("ticks")[0][0])[1] > minute(2), "old ticks are gone"
+    node.do(command_pb2.ResumeJob(job=job))
+    node.now_ms = minute(200)
+    fire_all(node)
+    assert (ran(node, job), skips(node, job)) == ([200], [(1, 179, 179, PAUSED), (180, 199, 20, CATCH_UP)])
+
+
+def test_a_trigger_that_was_skipped_is_no_part_of_a_range_of_ticks(node: Node) -> None:
+    job = make(node, cron=True, ticks=10)
+    node.now_ms = minute(1)
+    node.fire()
+    node.advance(500)
+    node.do(command_pb2.TriggerJob(job=job))
+    node.now_ms = minute(2)
+    node.fire()
+    skipped = [(first_ms, last_ms, count) for first_ms, last_ms, count, _ in node.skipped(job)]
+    assert skipped == [(minute(1) + 500, minute(1) + 500, 1), (minute(2), minute(2), 1)]
