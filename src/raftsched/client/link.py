@@ -27,8 +27,9 @@ _MOST_UNCONFIRMED = 65_536
 # A stream's credit is raised by at least a fourth of its share, or by whatever is free after so long.
 _CREDIT_STEPS = 4
 _CREDIT_WAIT_S = 0.02
-# Work that waits here while no handler slot has come free for so long is given back for others.
-_STUCK_S = 2.0
+# Work that has waited here for a handler slot for so long is given back for others: handlers have become slower since
+# it was asked for, and its run timeout counts.
+_LONGEST_WAIT_S = 2.0
 _SHORTEST_SLEEP_S = 0.005
 _CONFIRM_TIMEOUT_S = 10.0
 _GOODBYE_TIMEOUT_S = 2.0
@@ -280,7 +281,7 @@ class Link:
             session.outbox.repeat_overdue()
             self._probe_slow_streams(session, now_s)
             self._drop_silent_streams(session, now_s)
-            self._give_back_what_is_stuck(session)
+            self._give_back_what_waits(session)
             self._ask_for_work()
             # Without any stream the heartbeat stays due.
             wait_s = max(session.heartbeat_due_s() - now_s, session.patience_s / 4)
@@ -317,10 +318,10 @@ class Link:
                 stream.unanswered_since_s = None
                 stream.abort()
 
-    def _give_back_what_is_stuck(self, session: Session) -> None:
-        if self.pool.stuck_for_s() > _STUCK_S:
+    def _give_back_what_waits(self, session: Session) -> None:
+        if self.pool.waiting_for_s() > _LONGEST_WAIT_S:
             count = session.give_back_unbegun()
-            logger.info("gave back %d executions: no handler slot came free", count)
+            logger.info("gave back %d executions: no handler slot came free in time", count)
 
     async def _say_goodbye(self, session: Session) -> None:
         with contextlib.suppress(TimeoutError):

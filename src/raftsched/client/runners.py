@@ -96,7 +96,6 @@ class RunnerPool:
         self._context = contextvars.copy_context()
         self._idle = asyncio.Event()
         self._idle.set()
-        self._progress_s = time.monotonic()
 
     @property
     def unfinished(self) -> int:
@@ -110,8 +109,6 @@ class RunnerPool:
 
     def add(self, block: HeldBlock) -> None:
         """Begins the block's executions as slots become free."""
-        if not self._waiting:
-            self._progress_s = time.monotonic()
         self._taken += block.count - len(block.dropped)
         self._waiting.append(block)
         if not self._spawn_soon:
@@ -137,9 +134,9 @@ class RunnerPool:
         self._waiting.clear()
         return dropped
 
-    def stuck_for_s(self) -> float:
-        """How long work has waited here without any slot coming free."""
-        return time.monotonic() - self._progress_s if self._waiting else 0.0
+    def waiting_for_s(self) -> float:
+        """How long the work that comes next has waited here for a slot."""
+        return time.monotonic() - self._waiting[0].received_s if self._waiting else 0.0
 
     def stop(self, block: HeldBlock, index: int, reason: StopReason) -> bool:
         """Stops the handler of that execution; false when none is running that was not stopped before."""
@@ -284,11 +281,9 @@ class RunnerPool:
                 return
             started_ms = ended_ms
             if not 0 <= ended_ms - slice_began_ms < _SLICE_MS:
-                self._progress_s = time.monotonic()
                 if waiting:
                     await self._breathe()
                 started_ms = slice_began_ms = time_ns() // 1_000_000
-        self._progress_s = time.monotonic()
 
     async def _breathe(self) -> None:
         self._breathing += 1

@@ -155,7 +155,7 @@ async def test_no_more_handlers_run_at_once_than_allowed(mode: str) -> None:
 
 
 async def test_work_that_waits_behind_slow_handlers_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link, "_STUCK_S", 0.2)
+    monkeypatch.setattr(link, "_LONGEST_WAIT_S", 0.2)
     async with ScriptedCluster() as cluster:
         worker = Worker(cluster.addresses, concurrency=2)
         gate = asyncio.Event()
@@ -174,6 +174,29 @@ async def test_work_that_waits_behind_slow_handlers_is_given_back(monkeypatch: p
             assert sorted(cluster.released) == [entry.id for entry in entries[2:]]
             gate.set()
             await cluster.until(lambda: cluster.states(entries[:2]) == {"SUCCEEDED"})
+
+
+async def test_what_was_asked_for_before_handlers_became_slow_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots come free all the time, but not soon enough for what waits at the end."""
+    monkeypatch.setattr(link, "_LONGEST_WAIT_S", 0.4)
+    async with ScriptedCluster() as cluster:
+        worker = Worker(cluster.addresses, concurrency=1)
+
+        @worker.handler("slow")
+        async def slow(_context: Context, _payload: bytes) -> None:
+            await asyncio.sleep(0.15)
+
+        async with serving(worker):
+            await cluster.until(lambda: cluster.connections)
+            (connection,) = cluster.connections
+            cluster.nodes[0].idle = True
+            entries = cluster.add("slow", 20)
+            cluster.lease_to(connection, entries)
+            await cluster.until(lambda: cluster.released)
+            kept = [entry for entry in entries if entry.id not in cluster.released]
+            assert 1 <= len(kept) < 20
+            assert sorted(cluster.released) == [entry.id for entry in entries[len(kept) :]]
+            await cluster.until(lambda: cluster.states(kept) == {"SUCCEEDED"})
 
 
 async def test_a_handler_may_use_timeouts_and_its_own_task_before_it_suspends() -> None:
