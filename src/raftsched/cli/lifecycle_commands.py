@@ -22,6 +22,7 @@ from raftsched.client import Job, SyncClient
 @connects
 def pause(connection: Connection, job_id: int | None, name: str | None, namespace: str, note: str) -> None:
     """Let nothing of a job fire until it is resumed. What is under way goes on; harmless when repeated.
+    Another --note replaces the one before.
 
     \b
     Examples:
@@ -40,6 +41,8 @@ def pause(connection: Connection, job_id: int | None, name: str | None, namespac
 @connects
 def resume(connection: Connection, job_id: int | None, name: str | None, namespace: str) -> None:
     """Let a paused job go on. Its catch-up policy says which of the missed occurrences run.
+
+    Harmless for a job that is not paused; refused for one that will not run again.
 
     \b
     Examples:

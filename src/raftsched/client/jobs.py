@@ -127,8 +127,9 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         return convert.job_value(answer.job)
 
     async def pause(self, job_id: int, note: str = "", *, request_id: str | None = None) -> Job:
-        """Lets nothing of the job fire until it is resumed; what is under way goes on. Harmless when repeated.
+        """Lets nothing of the job fire until it is resumed; what is under way goes on.
 
+        Harmless when repeated; another note replaces the one before.
         Raises JobStateForbids when nothing of it is to come, JobNotFound.
         """
         request = job_pb2.PauseJobRequest(id=job_id, note=note, request_id=convert.request_id(request_id))
@@ -136,7 +137,10 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         return convert.job_value(answer.job)
 
     async def resume(self, job_id: int, *, request_id: str | None = None) -> Job:
-        """Lets a paused job go on; its catch-up policy says what of the missed occurrences runs. Raises JobNotFound."""
+        """Lets a paused job go on; its catch-up policy says what of the missed occurrences runs.
+
+        Harmless for one that is not paused. Raises JobStateForbids when it will not run again, JobNotFound.
+        """
         request = job_pb2.ResumeJobRequest(id=job_id, request_id=convert.request_id(request_id))
         answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
         return convert.job_value(answer.job)

@@ -9,6 +9,7 @@ from raftsched.model.transitions import ExecutionState
 from raftsched.state import catch_up, due_row, jobs, overlap, schedules
 from raftsched.state.context import Context
 from raftsched.state.endings import Ended
+from raftsched.state.lifecycle import IS_TERMINAL
 from raftsched.state.results import JobChanged
 from raftsched.store import keys, rows
 
@@ -16,14 +17,20 @@ _PAUSED = bytes((rows.JOB_PAUSED,))
 _WAITING = bytes((rows.JOB_WAITING,))
 _STARVED = bytes((rows.JOB_STARVED,))
 _PAUSABLE = (rows.JOB_WAITING, rows.JOB_STARVED)
+_OVER = (rows.JOB_CANCELLED, rows.JOB_COMPLETED)
 
 
 def apply_pause_job(context: Context, command: command_pb2.PauseJob) -> JobChanged:
-    """Raises InvalidField, JobNotFound or JobStateForbids, having written nothing. Nothing if it is paused already."""
+    """Raises InvalidField, JobNotFound or JobStateForbids, having written nothing.
+
+    Of a job that is paused already, a note replaces the one that it has.
+    """
     if len(command.note) > PAUSE_NOTE_MAX_LENGTH:
         raise InvalidField(f"is longer than {PAUSE_NOTE_MAX_LENGTH} characters", field="note")
     key, row = jobs.find(context, command.job)
     if row[rows.JOB_STATE] == rows.JOB_PAUSED:
+        if command.note:
+            _note_again(context, key, command.note)
         return JobChanged(command.job)
     if row[rows.JOB_STATE] not in _PAUSABLE:
         raise JobStateForbids("no occurrence of the job is to come that could be paused", job=str(command.job))
@@ -32,12 +39,14 @@ def apply_pause_job(context: Context, command: command_pb2.PauseJob) -> JobChang
 
 
 def apply_resume_job(context: Context, command: command_pb2.ResumeJob) -> JobChanged:
-    """Raises JobNotFound, having written nothing. Nothing if the job is not paused.
+    """Raises JobNotFound or JobStateForbids, having written nothing. Nothing if the job is not paused.
 
     Fire decides what of the missed occurrences runs.
     """
     key, row = jobs.find(context, command.job)
     if row[rows.JOB_STATE] != rows.JOB_PAUSED:
+        if _is_over(context, row):
+            raise JobStateForbids("the job will not run again, so it cannot go on", job=str(command.job))
         return JobChanged(command.job)
     _note_resumption(context, key, row)
     starved = keys.starved(keys.unpack_small_id(row[rows.JOB_SCHEDULE]), command.job)
@@ -52,6 +61,13 @@ def apply_resume_job(context: Context, command: command_pb2.ResumeJob) -> JobCha
     # What waited in the overlap queue while nothing was to start.
     overlap.start_waiting(context, key)
     return JobChanged(command.job)
+
+
+def _is_over(context: Context, row: bytes) -> bool:
+    if row[rows.JOB_STATE] != rows.JOB_FIRED:
+        return row[rows.JOB_STATE] in _OVER
+    execution = context.writer.get(context.tables.executions, row[rows.JOB_LAST_EXECUTION])
+    return execution is None or execution[rows.EXECUTION_STATUS] in IS_TERMINAL
 
 
 def follow_failures(context: Context, items: Sequence[Ended], status: ExecutionState) -> None:
@@ -99,6 +115,13 @@ def _pause(context: Context, job: bytes, row: bytes, note: str) -> None:
     context.writer.put(context.tables.jobs, job, _PAUSED + row[1:])
     pause = rows.PAUSE.pack(context.now_ms, 0) + note.encode()
     context.writer.put(context.tables.extras, keys.extra(job, keys.EXTRA_PAUSE), pause)
+
+
+def _note_again(context: Context, job: bytes, note: str) -> None:
+    key = keys.extra(job, keys.EXTRA_PAUSE)
+    before = context.writer.get(context.tables.extras, key)
+    if before is not None:
+        context.writer.put(context.tables.extras, key, before[: rows.PAUSE.size] + note.encode())
 
 
 def remember_tick(context: Context, job: bytes, row: bytes, *, waits: bool) -> None:

@@ -21,6 +21,8 @@ from raftsched.v1 import execution_pb2
 
 # Rows one page looks at; it may then be empty and still say where the next one begins.
 MAX_EXAMINED = 10_000
+# Single skips that may stand within a range.
+_LOOKED_BACK = 100
 
 # All others stand in the index of what was started beside the schedule.
 _OF_SCHEDULE = (0, execution_pb2.EXECUTION_CAUSE_SCHEDULE)
@@ -73,7 +75,7 @@ def list_occurrences(
     for time_ms, found in walk.by_time():
         if len(items) == limit or size_bytes > max_bytes:
             return OccurrencePage(items, OccurrencePosition(before_ms, walk.chain_from))
-        item = _what_happened(view, time_ms, found, workers)
+        item = _what_happened(view, walk, time_ms, found, workers)
         if item is not None:
             items.append(item)
             size_bytes += 200 + (len(item.execution.row.error) if item.execution is not None else 0)
@@ -183,6 +185,21 @@ class _Walk:
             yield time_ms, _SKIPPED, 0, cursor.value()
             found = cursor.prev()
 
+    def is_skipped(self, time_ms: int) -> bool:
+        """Whether a range that begins earlier tells of that time."""
+        cursor = self._view.cursor(self._view.tables.skipped)
+        found = cursor.set_range(self._job + keys.pack_id(time_ms))
+        found = cursor.prev() if found else cursor.last()
+        for _ in range(_LOOKED_BACK):
+            if not found or not cursor.key().startswith(self._job):
+                return False
+            row = rows.SkippedRow.unpack(cursor.value())
+            if row.last_scheduled_for_ms >= time_ms or row.count > 1:
+                return row.last_scheduled_for_ms >= time_ms
+            # A trigger that was skipped may stand between the range's first time and this one.
+            found = cursor.prev()
+        return False
+
     def _queue(self) -> Iterator[tuple[int, int, int, bytes]]:
         prefix = keys.extra(self._job, keys.EXTRA_WAITING)
         cursor = self._view.cursor(self._view.tables.extras)
@@ -197,12 +214,16 @@ class _Walk:
                 yield time_ms, _QUEUED, 0, b""
 
 
-def _what_happened(view: View, time_ms: int, found: list[_Found], workers: dict[int, str]) -> OccurrenceRecord | None:
+def _what_happened(
+    view: View, walk: _Walk, time_ms: int, found: list[_Found], workers: dict[int, str]
+) -> OccurrenceRecord | None:
     """Of several executions the newest counts. One that never started leaves the word to the reason why."""
     executions = [(number, value) for kind, number, value in found if kind == _EXECUTION]
     skips = [rows.SkippedRow.unpack(value) for kind, _, value in found if kind == _SKIPPED]
     if executions:
         number, value = max(executions)
+        if not skips and _never_started(value) and rows.cause_of(value) in _OF_SCHEDULE and walk.is_skipped(time_ms):
+            return None
         if not skips or (skips[0].count == 1 and not _never_started(value)):
             return OccurrenceRecord(time_ms, time_ms, 1, execution_record(view, number, value, workers))
     elif any(kind == _QUEUED for kind, _, _ in found):

@@ -145,14 +145,16 @@ class JobServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PauseJob(self, request, context):
-        """Nothing fires until it is resumed; what is under way goes on. Repeating it is harmless.
+        """Nothing fires until it is resumed; what is under way goes on. Repeating it is harmless; another note replaces the
+        one before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResumeJob(self, request, context):
-        """What came due meanwhile is caught up by the job's policy. Repeating it is harmless.
+        """What came due meanwhile is caught up by the job's policy. Harmless for a job that is not paused, but
+        FAILED_PRECONDITION for one that will not run again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,13 +36,17 @@ def test_nothing_of_a_paused_job_fires(node: Node) -> None:
     node.check()
 
 
-def test_pausing_again_changes_nothing(node: Node) -> None:
+def test_pausing_again_changes_nothing_but_the_note(node: Node) -> None:
     (job,) = node.create(every_ms=MINUTE_MS)
     node.do(pause(job, "first"))
     node.advance(500)
     before = node.dump()
+    for note in ("first", ""):
+        assert node.do(pause(job, note)) == JobChanged(job)
+        assert node.dump() == before
     assert node.do(pause(job, "second")) == JobChanged(job)
-    assert node.dump() == before
+    assert noted(node, job) == (START_MS, 0, "second")
+    node.check()
 
 
 def test_resuming_what_is_not_paused_changes_nothing(node: Node) -> None:
@@ -50,6 +54,18 @@ def test_resuming_what_is_not_paused_changes_nothing(node: Node) -> None:
     before = node.dump()
     assert node.do(resume(job)) == JobChanged(job)
     assert node.dump() == before
+
+
+def test_what_will_not_run_again_cannot_be_resumed(node: Node) -> None:
+    cancelled, finished = (*node.create(every_ms=MINUTE_MS), *node.create(due_ms=START_MS))
+    (completed,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS, max_runs=1)
+    node.do(command_pb2.CancelJob(job=cancelled))
+    node.fire()
+    assert node.do(resume(finished)) == JobChanged(finished), "it is under way"
+    leased = node.lease(node.open_session())
+    node.ack(leased.token, leased.executions)
+    for job in (cancelled, finished, completed):
+        node.refused(JobStateForbids, resume(job))
 
 
 def test_a_job_that_is_resumed_in_time_fires_as_if_nothing_had_been(node: Node) -> None:
@@ -133,7 +149,7 @@ def test_a_paused_job_can_be_cancelled(node: Node) -> None:
     node.do(pause(job))
     node.do(command_pb2.CancelJob(job=job))
     assert node.job(job).state == rows.JOB_CANCELLED
-    assert node.do(resume(job)) == JobChanged(job)
+    node.refused(JobStateForbids, resume(job))
     assert node.job(job).state == rows.JOB_CANCELLED
     node.check()
 

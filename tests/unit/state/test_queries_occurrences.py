@@ -136,6 +136,23 @@ def test_a_missed_start_deadline_is_told_once_and_a_backfill_of_it_instead(node:
     assert list(map(told, listed(node, job))) == [(0, backfill)]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+def test_missed_start_deadlines_of_neighbours_are_told_once(node: Node, limit: int) -> None:
+    (job,) = node.create(every_ms=MINUTE_MS, due_ms=START_MS, start_deadline_ms=10_000)
+    for number in range(3):
+        node.now_ms = minute(number)
+        node.fire()
+        node.advance(10_000)
+        node.tick()
+    node.now_ms = minute(3)
+    node.fire()
+    assert start(node, job, minute(1) + 20_000, TRIGGER) == 0, "the policy forbids it"
+    assert [node.state_of(number) for number in (1, 2, 3)] == [CANCELLED] * 3
+    expected = [(3, 4), (1, (OVERLAP, 1)), (0, (DEADLINE, 3))]
+    assert list(map(told, listed(node, job, limit=limit))) == expected
+    assert list(map(told, listed(node, job, start_ms=minute(1), end_ms=minute(3), limit=limit))) == expected[1:]
+
+
 def test_pages_are_bounded_by_rows_looked_at_and_still_come_to_an_end(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
