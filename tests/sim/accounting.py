@@ -10,10 +10,11 @@ from raftsched.v1 import execution_pb2, job_pb2
 from tests.checker import Accepted, Skip
 from tests.sim.archive import Archive
 from tests.sim.handlers import FAILING
+from tests.sim.history import Era
 from tests.sim.ledger import JobRecord
+from tests.sim.specs import MINUTE_MS, Spec
 from tests.sim.timeline import Violation
 
-MINUTE_MS = 60_000
 # Nodes' clocks differ by a little from the replicated one.
 CLOCKS_DIFFER_MS = 5_000
 REASONS = {
@@ -23,10 +24,12 @@ REASONS = {
     execution_pb2.SKIP_REASON_PAUSED: "PAUSED",
     execution_pb2.SKIP_REASON_START_DEADLINE: "START_DEADLINE",
     execution_pb2.SKIP_REASON_UPSTREAM: "UPSTREAM",
+    execution_pb2.SKIP_REASON_UPDATED: "UPDATED",
 }
 OVER = {ExecutionState.SUCCEEDED, ExecutionState.DEAD_LETTER, ExecutionState.CANCELLED}
 # Of what has an execution for a tick of the schedule.
 _OF_TICKS = (0, execution_pb2.EXECUTION_CAUSE_SCHEDULE, execution_pb2.EXECUTION_CAUSE_BACKFILL)
+_SKIPPING = (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_QUEUE)
 # Not a reason of the cluster's: a paused job's occurrence that is still in its overlap queue.
 QUEUED = "QUEUED"
 
@@ -47,6 +50,8 @@ class Account:
     now_ms: int
     cancels_asked: set[int]
     archive: Archive
+    # Of its later schedules.
+    eras: list[Era]
     required: list[int] = field(default_factory=list)
     optional: list[int] = field(default_factory=list)
     backfilled: set[int] = field(default_factory=set)
@@ -123,20 +128,23 @@ class Account:
         return found
 
     def _expected_reasons(self) -> set[str]:
-        record, settings, reasons = self.record, self.record.settings, set()
-        if record.overlap in (job_pb2.OVERLAP_POLICY_SKIP, job_pb2.OVERLAP_POLICY_QUEUE) or settings.overlap_limit:
-            reasons.add("OVERLAP")
-        catches_up = record.catch_up == job_pb2.CATCH_UP_POLICY_ALL
-        if not catches_up or settings.catch_up_limit or settings.HasField("catch_up_window"):
-            reasons.add("CATCH_UP")
-        if record.is_pause_asked or settings.pause_after_failures:
-            reasons.add("PAUSED")
-        if settings.HasField("start_deadline"):
-            reasons.add("START_DEADLINE")
+        record, reasons = self.record, set()
+        for settings in record.all_settings:
+            if settings.overlap in _SKIPPING or settings.overlap_limit:
+                reasons.add("OVERLAP")
+            catches_up = settings.catch_up == job_pb2.CATCH_UP_POLICY_ALL
+            if not catches_up or settings.catch_up_limit or settings.HasField("catch_up_window"):
+                reasons.add("CATCH_UP")
+            if record.is_pause_asked or settings.pause_after_failures:
+                reasons.add("PAUSED")
+            if settings.HasField("start_deadline"):
+                reasons.add("START_DEADLINE")
         if record.cancel_asked_ms is not None or self._may_cancel:
             reasons.add("CANCELLED")
         if record.upstreams:
             reasons.add("UPSTREAM")
+        if self.eras:
+            reasons.add("UPDATED")
         if self._is_paused:
             reasons.add(QUEUED)
         return reasons
@@ -153,8 +161,10 @@ class Account:
     @property
     def _cancels_by_itself(self) -> bool:
         """What is replaced, or did not start in time."""
-        record = self.record
-        return record.overlap == job_pb2.OVERLAP_POLICY_REPLACE or record.settings.HasField("start_deadline")
+        return any(
+            settings.overlap == job_pb2.OVERLAP_POLICY_REPLACE or settings.HasField("start_deadline")
+            for settings in self.record.all_settings
+        )
 
     def _excuse(self, times_ms: set[int]) -> None:
         self.optional += [target for target in self.required if target in times_ms]
@@ -185,25 +195,33 @@ class Account:
                 raise Violation(f"{record.key} was asked for at {record.due_ms} and is scheduled for {due_ms}")
             self._sort([due_ms], 0)
             return
-        if record.cron_minutes:
-            step_ms = record.cron_minutes * MINUTE_MS
-            first_ms = record.asked_ms // step_ms * step_ms
-        else:
-            step_ms, first_ms = record.every_ms, record.due_ms
         # Ticks that raced with the create are optional: it names the first later than its own time.
         sure_from_ms = record.confirmed_ms if record.confirmed_ms is not None else self.now_ms
         if row is not None:
             sure_from_ms = min(sure_from_ms, row.created_ms)
-        self._sort(list(range(first_ms, self.now_ms + step_ms, step_ms)), sure_from_ms + CLOCKS_DIFFER_MS)
-        self._find_backfilled(0 if record.cron_minutes else first_ms, step_ms)
+        assert record.spec is not None
+        begin_ms, spec = record.asked_ms, record.spec
+        if spec.cron_minutes:
+            begin_ms -= begin_ms % (spec.cron_minutes * MINUTE_MS)
+        for era in self.eras:
+            # What was due by then it owes to its schedule of then.
+            self._sort(spec.ticks(begin_ms, era.begin_ms + 1), sure_from_ms + CLOCKS_DIFFER_MS)
+            begin_ms, spec = era.begin_ms + 1, era.spec
+            sure_from_ms = max(sure_from_ms, era.begin_ms if spec.cron_minutes else 0)
+        self._sort(spec.ticks(begin_ms, self.now_ms + MINUTE_MS), sure_from_ms + CLOCKS_DIFFER_MS)
+        self._find_backfilled([record.spec, *(era.spec for era in self.eras)])
 
-    def _find_backfilled(self, first_ms: int, step_ms: int) -> None:
+    def _find_backfilled(self, specs: list[Spec]) -> None:
         """Each tick has run once at most, however often it was asked for."""
         for start_ms, end_ms in self.record.backfills:
-            # Also before the interval's first one: it is anchored there, and goes on in both directions.
-            begin_ms = first_ms + -(-(start_ms - first_ms) // step_ms) * step_ms
-            self.backfilled.update(range(begin_ms, end_ms, step_ms))
-        self.optional += sorted(self.backfilled - {*self.required, *self.optional})
+            for spec in specs:
+                # Also before the interval's first one: it is anchored there, and goes on in both directions.
+                self.backfilled.update(spec.ticks(start_ms, end_ms, both_ways=True))
+        others = self.backfilled - {*self.required, *self.optional}
+        self.optional += sorted(others)
+        if self.eras:
+            # They are no ticks of the schedule that it had then.
+            self.beside += others
         by_tick = Counter(
             one.scheduled_for_ms
             for number, one in self.executions.items()

@@ -17,7 +17,7 @@ from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, due, graph, idempotency, machine, retention, settle
+from raftsched.state import cancel, due, graph, idempotency, machine, retention, settle, update
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
@@ -413,6 +413,15 @@ BUGS = (
         "and it was removed",
         (),
         retention=RetentionSettings(age_ms=30_000),
+    ),
+    Bug(
+        "runs with the new payload",
+        "an update that does not keep the payload of what is under way",
+        lambda: mock.patch.object(update, "_with_its_payload", return_value=[]),
+        "ran with the payload",
+        ("workers",),
+        client_pause_s=(0.05, 0.3),
+        fault_s=30.0,
     ),
     Bug(
         "fires early",

@@ -1,5 +1,7 @@
 """What simulated clients change: limits, jobs' settings and times, ranges that are run anew, jobs that are removed."""
 
+import random
+
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from raftsched.model.errors import EtagMismatch, InvalidField, JobNotFound, JobStateForbids
@@ -7,10 +9,26 @@ from raftsched.v1 import backfill_pb2, job_pb2, limit_pb2
 from tests.sim.handlers import HANDLERS
 from tests.sim.ledger import JobRecord
 from tests.sim.lifecycle_calls import LifecycleCalls
+from tests.sim.specs import Spec
+from tests.sim.timeline import Violation
 
 # How far back a backfill reaches.
 BACKFILL_MS = 120_000
 BACKFILL_EVERY_MS = 1_000
+# Of recurring jobs, each with the policies for missed occurrences that go with it.
+_LATEST, _ALL, _NONE = (
+    job_pb2.CATCH_UP_POLICY_LATEST,
+    job_pb2.CATCH_UP_POLICY_ALL,
+    job_pb2.CATCH_UP_POLICY_NONE,
+)
+_POLICIES = (
+    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_ALLOW, (_LATEST, _ALL, _NONE)),
+    (job_pb2.OVERLAP_POLICY_QUEUE, (_LATEST, _ALL)),
+    (job_pb2.OVERLAP_POLICY_REPLACE, (_LATEST, _NONE)),
+)
+_POLICY_FIELDS = ("overlap", "overlap_limit", "catch_up", "catch_up_limit", "catch_up_interval", "catch_up_window")
 
 
 class ChangeCalls(LifecycleCalls):
@@ -40,17 +58,15 @@ class ChangeCalls(LifecycleCalls):
         self._answered(response.index, "limits")
 
     async def _update(self) -> None:
-        """Another priority, or the schedule that it has already: neither loses nor repeats a tick."""
+        """Another priority or payload, other policies, another schedule, or the one that it has already."""
         record = self._known()
         if record is None:
             return
         job = job_pb2.Job(id=record.job_id)
-        # One that is through begins anew with its schedule.
-        if record.is_recurring and not record.settings.max_runs and self._rng.random() < 0.5:
-            path = set_schedule(record, job)
-        else:
-            path, job.priority = "priority", self._rng.randrange(10)
-        request = job_pb2.UpdateJobRequest(job=job, update_mask=FieldMask(paths=[path]))
+        specs = len(record.later_specs)
+        paths = self._draw_update(record, job)
+        spec = record.later_specs[-1] if len(record.later_specs) > specs else None
+        request = job_pb2.UpdateJobRequest(job=job, update_mask=FieldMask(paths=paths))
         try:
             response = await self._call("update", request)
         except (JobStateForbids, EtagMismatch) as error:
@@ -58,7 +74,33 @@ class ChangeCalls(LifecycleCalls):
         except JobNotFound:
             self._check_deleted(record)
         else:
-            self._answered(response.index, "updates")
+            self._answered(response.index, f"updates of {paths[0]}")
+            eras = self._ledger.history.eras.get(record.job_id, [])
+            known = [record.spec, *(era.spec for era in eras)]
+            if spec is not None and not any(one is not None and spec.has_times_of(one) for one in known):
+                raise Violation(f"job {record.job_id} was given the schedule {spec}, and never had it")
+
+    def _draw_update(self, record: JobRecord, job: job_pb2.Job) -> list[str]:
+        """Fills the message; the fields that it sets."""
+        rng = self._rng
+        kind = rng.random()
+        # One that is through begins anew with its schedule.
+        if record.is_recurring and not record.settings.max_runs and not record.is_node and kind < 0.35:
+            if rng.random() < 0.3:
+                return [set_schedule(record, job)]
+            spec = draw_spec(rng, self._cluster_ms())
+            record.later_specs.append(spec)
+            return [spec.put_into(job)]
+        if record.is_recurring and kind < 0.6:
+            job.overlap, job.catch_up = draw_policies(job, rng)  # type: ignore[assignment]
+            record.later_settings.append(job)
+            return list(_POLICY_FIELDS)
+        if kind < 0.8:
+            self._requests += 1
+            job.payload = f"{record.key}/{self.number}-u{self._requests}".encode()
+            return ["payload"]
+        job.priority = rng.randrange(10)
+        return ["priority"]
 
     async def _reschedule(self) -> None:
         records = [one for one in self._ledger.jobs.values() if one.job_id and not one.is_recurring]
@@ -121,12 +163,31 @@ class ChangeCalls(LifecycleCalls):
 
 def set_schedule(record: JobRecord, job: job_pb2.Job) -> str:
     """Gives the message the record's schedule; the name of the field."""
-    if record.cron_minutes:
-        job.cron.expression = "* * * * *" if record.cron_minutes == 1 else f"*/{record.cron_minutes} * * * *"
-        return "cron"
-    if record.every_ms:
-        job.interval.every.FromMilliseconds(record.every_ms)
-        job.interval.start.FromMilliseconds(record.due_ms)
-        return "interval"
+    if record.spec is not None:
+        return record.spec.put_into(job)
     job.run_at.FromMilliseconds(record.due_ms)
     return "run_at"
+
+
+def draw_spec(rng: random.Random, now_ms: int) -> Spec:
+    """Any schedule."""
+    if rng.random() < 0.4:
+        return Spec(cron_minutes=rng.choice((1, 1, 2)))
+    start_ms = now_ms // 1000 * 1000 + rng.randint(-5, 20) * 1_000
+    return Spec(every_ms=rng.choice((5_000, 7_000, 15_000, 40_000)), start_ms=start_ms)
+
+
+def draw_policies(settings: job_pb2.Job, rng: random.Random) -> tuple[int, int]:
+    """For overlaps and for missed occurrences, which go together; gives `settings` the bounds that go with them."""
+    overlap, catch_ups = rng.choice(_POLICIES)
+    catch_up = rng.choice(catch_ups)
+    if overlap in (job_pb2.OVERLAP_POLICY_QUEUE, job_pb2.OVERLAP_POLICY_ALLOW) and rng.random() < 0.5:
+        settings.overlap_limit = rng.randint(1, 4)
+    if catch_up == job_pb2.CATCH_UP_POLICY_ALL:
+        if rng.random() < 0.3:
+            settings.catch_up_limit = rng.randint(1, 4)
+        if rng.random() < 0.3:
+            settings.catch_up_interval.FromMilliseconds(rng.choice((1_000, 3_000)))
+    if rng.random() < 0.1:
+        settings.catch_up_window.FromMilliseconds(30_000)
+    return overlap, catch_up

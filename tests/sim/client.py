@@ -23,13 +23,14 @@ from raftsched.model.errors import (
 )
 from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
 from tests.sim.calls import Answer
-from tests.sim.change_calls import ChangeCalls, set_schedule
+from tests.sim.change_calls import ChangeCalls, draw_policies, set_schedule
 from tests.sim.graphs import RULES
 from tests.sim.handlers import FATAL, HANDLERS, RUN_TIMEOUT_MS, max_attempts
 from tests.sim.ledger import JobRecord, Ledger
 from tests.sim.loop import SimLoop
 from tests.sim.network import Network
 from tests.sim.node import SimNode
+from tests.sim.specs import Spec
 from tests.sim.timeline import Timeline, Violation
 
 CALL_TIMEOUT_S = 6.0
@@ -42,19 +43,6 @@ REPEATS_WITHIN_MS = 30_000
 # Recurring jobs alive at once, over all clients: they run for as long as the simulation does.
 MOST_RECURRING = 14
 NAMES = tuple(f"name-{number}" for number in range(6))
-# Of recurring jobs, each with the policies for missed occurrences that go with it.
-_LATEST, _ALL, _NONE = (
-    job_pb2.CATCH_UP_POLICY_LATEST,
-    job_pb2.CATCH_UP_POLICY_ALL,
-    job_pb2.CATCH_UP_POLICY_NONE,
-)
-POLICIES = (
-    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
-    (job_pb2.OVERLAP_POLICY_SKIP, (_LATEST, _LATEST, _ALL, _NONE)),
-    (job_pb2.OVERLAP_POLICY_ALLOW, (_LATEST, _ALL, _NONE)),
-    (job_pb2.OVERLAP_POLICY_QUEUE, (_LATEST, _ALL)),
-    (job_pb2.OVERLAP_POLICY_REPLACE, (_LATEST, _NONE)),
-)
 
 
 class NoAnswer(Exception):
@@ -108,7 +96,7 @@ class SimClient(ChangeCalls):
             (self._trigger, 2),
             (self._cancel_execution, 1),
             (self._put_limit, 1),
-            (self._update, 1),
+            (self._update, 3),
             (self._reschedule, 1),
             (self._backfill, 1),
             (self._delete, 1),
@@ -143,11 +131,7 @@ class SimClient(ChangeCalls):
         records = roots
         if roots[0].is_recurring:
             for root in roots[1:]:
-                root.every_ms, root.due_ms, root.cron_minutes = (
-                    roots[0].every_ms,
-                    roots[0].due_ms,
-                    roots[0].cron_minutes,
-                )
+                root.spec = roots[0].spec
         for _ in range(rng.randint(1, 4)):
             record = self._record(depends=True)
             record.upstreams = [one.key for one in rng.sample(records, rng.randint(1, min(3, len(records))))]
@@ -254,7 +238,7 @@ class SimClient(ChangeCalls):
             return
         if response.index < known:
             raise Violation(f"a linearizable read at {response.index} does not see the confirmed index {known}")
-        if record is not None and response.job.payload != record.key.encode():
+        if record is not None and response.job.payload.decode().partition("/")[0] != record.key:
             raise Violation(f"job {record.job_id} has the payload {response.job.payload!r}, not {record.key}")
         if was_cancelled and response.job.state != job_pb2.JOB_STATE_CANCELLED:
             raise Violation(f"job {record.job_id} was cancelled and is {response.job.state}")  # type: ignore[union-attr]
@@ -278,14 +262,16 @@ class SimClient(ChangeCalls):
         if depends:
             pass
         elif recurring < MOST_RECURRING and rng.random() < 0.3:
-            record.overlap, catch_ups = rng.choice(POLICIES)
-            record.catch_up = rng.choice(catch_ups)
-            _draw_bounds(record, rng)
+            record.overlap, record.catch_up = draw_policies(record.settings, rng)
+            if rng.random() < 0.15:
+                record.settings.max_runs = rng.randint(1, 8)
+            if rng.random() < 0.15:
+                record.settings.pause_after_failures = rng.randint(1, 3)
             if rng.random() < 0.4:
-                record.cron_minutes = rng.choice((1, 1, 2))
+                record.spec = Spec(cron_minutes=rng.choice((1, 1, 2)))
             else:
-                record.every_ms = rng.choice((5_000, 7_000, 15_000, 40_000))
-                record.due_ms = now_ms // 1000 * 1000 + rng.randint(1, 20) * 1_000
+                start_ms = now_ms // 1000 * 1000 + rng.randint(1, 20) * 1_000
+                record.spec = Spec(every_ms=rng.choice((5_000, 7_000, 15_000, 40_000)), start_ms=start_ms)
         else:
             # In whole seconds many fall on the same one.
             record.due_ms = now_ms // 1000 * 1000 + rng.choice((0, 0, 1_000, 3_000, rng.randint(2, 45) * 1_000))
@@ -412,24 +398,6 @@ def _draw_settings(record: JobRecord, rng: random.Random) -> None:
     if rng.random() < 0.15 and record.is_recurring:
         # Shorter than any deadline.
         settings.jitter.FromMilliseconds(rng.choice((500, 4_000)))
-
-
-def _draw_bounds(record: JobRecord, rng: random.Random) -> None:
-    """What recurring jobs may have beside their policies."""
-    settings = record.settings
-    if rng.random() < 0.15:
-        settings.max_runs = rng.randint(1, 8)
-    if record.overlap in (job_pb2.OVERLAP_POLICY_QUEUE, job_pb2.OVERLAP_POLICY_ALLOW) and rng.random() < 0.5:
-        settings.overlap_limit = rng.randint(1, 4)
-    if record.catch_up == job_pb2.CATCH_UP_POLICY_ALL:
-        if rng.random() < 0.3:
-            settings.catch_up_limit = rng.randint(1, 4)
-        if rng.random() < 0.3:
-            settings.catch_up_interval.FromMilliseconds(rng.choice((1_000, 3_000)))
-    if rng.random() < 0.1:
-        settings.catch_up_window.FromMilliseconds(30_000)
-    if rng.random() < 0.15:
-        settings.pause_after_failures = rng.randint(1, 3)
 
 
 def _job(record: JobRecord) -> job_pb2.Job:

@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 from raftsched.v1 import job_pb2
 from tests.checker import Completion, Run
 from tests.sim.archive import Archive
+from tests.sim.history import History
+from tests.sim.specs import Spec
 
 
 @dataclass(slots=True)
 class Trigger:
     """A run that a client asked for beside a job's schedule."""
 
+    # Empty: that of the job.
     payload: str
     # Once confirmed: what it was told.
     is_confirmed: bool = False
@@ -29,19 +32,21 @@ class JobRecord:
     handler: str
     request_id: str
     asked_ms: int
-    # A one-off's time; an interval's start.
+    # A one-off's time.
     due_ms: int = 0
     # The earliest time that it was given later on, 0: none.
     earliest_ms: int = 0
-    every_ms: int = 0
-    # Cron: every so many minutes, UTC.
-    cron_minutes: int = 0
+    # Of a recurring one; later ones that were asked for.
+    spec: Spec | None = None
+    later_specs: list[Spec] = field(default_factory=list)
     name: str = ""
     # Values of raftsched.v1.OverlapPolicy and CatchUpPolicy; 0 for a one-off.
     overlap: int = 0
     catch_up: int = 0
     # Whatever else it was created with.
     settings: job_pb2.Job = field(default_factory=job_pb2.Job)
+    # What it was to have later on, policies included.
+    later_settings: list[job_pb2.Job] = field(default_factory=list)
     # In a workflow: keys of the jobs that it depends on, by which rule, and whether it has an instance for each tick.
     is_node: bool = False
     upstreams: list[str] = field(default_factory=list)
@@ -62,7 +67,15 @@ class JobRecord:
 
     @property
     def is_recurring(self) -> bool:
-        return bool(self.every_ms or self.cron_minutes)
+        return self.spec is not None
+
+    @property
+    def all_settings(self) -> list[job_pb2.Job]:
+        """All that it may have had at some time, policies included."""
+        first = job_pb2.Job()
+        first.CopyFrom(self.settings)
+        first.overlap, first.catch_up = self.overlap, self.catch_up  # type: ignore[assignment]
+        return [first, *self.later_settings]
 
 
 @dataclass(slots=True)
@@ -79,6 +92,7 @@ class Ledger:
 
     # What is not there any more, since it was kept for long enough.
     archive: Archive = field(default_factory=Archive)
+    history: History = field(default_factory=History)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     jobs_asked: int = 0

@@ -72,6 +72,8 @@ class LifecycleCalls:
         record = self._rng.choice(records)
         try:
             response = await self._call("resume", job_pb2.ResumeJobRequest(id=record.job_id))
+        except JobStateForbids:
+            self._ledger.count("resumes refused")
         except JobNotFound:
             self._check_deleted(record)
         else:
@@ -89,7 +91,7 @@ class LifecycleCalls:
             request.payload = f"{record.key}/{request_id}".encode()
         policy = self._rng.random()
         request.ignore_overlap, request.refuse_overlap = policy < 0.2, policy > 0.8
-        trigger = record.triggers[request_id] = Trigger(payload=request.payload.decode() or record.key)
+        trigger = record.triggers[request_id] = Trigger(payload=request.payload.decode())
         try:
             response = await self._call("trigger", request)
         except (JobStateForbids, OverlapRefused):

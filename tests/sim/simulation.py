@@ -110,7 +110,7 @@ class Simulation:
         self.timeline = Timeline()
         self.witness = Witness(self.timeline)
         self.witness.archive.settings = settings.retention
-        self.ledger = Ledger(archive=self.witness.archive)
+        self.ledger = Ledger(archive=self.witness.archive, history=self.witness.history)
         self.network = Network(self.timeline, self._rng("network"))
         node_settings = {
             "log_keep_entries": settings.log_keep_entries,
@@ -269,7 +269,7 @@ class Simulation:
         self.witness.check_logs(node.replica for node in up)
         if up:
             engine = self._look_rng.choice(up).live.engine
-            StateView(engine.machine, engine.store).check_indexes()
+            StateView(engine.machine, engine.store, self.witness.history).check_indexes()
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Simulation:
         if len({machine.digest for machine in machines}) != 1:
             raise Violation("the nodes' states differ at the same index")
         for node in self.nodes:
-            StateView(node.live.engine.machine, node.live.engine.store).check_indexes()
+            StateView(node.live.engine.machine, node.live.engine.store, self.witness.history).check_indexes()
         engine = self.nodes[0].live.engine
         timeline.note("ends", 0, engine.machine.digest.hex())
         return settle(self.ledger, engine.machine, engine.store, until_ms=until_ms)

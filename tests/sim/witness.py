@@ -18,6 +18,7 @@ from raftsched.store.writer import Writer
 from raftsched.v1 import execution_pb2
 from tests.sim.archive import Archive
 from tests.sim.disk import Disk
+from tests.sim.history import History
 from tests.sim.timeline import SECOND_US, Timeline, Violation
 
 # Status before and after one command: the table's edges, and the paths that one message may take at once.
@@ -85,6 +86,7 @@ class Witness:
         self.nodes: Sequence[Node] = ()
         self.counts = Counts()
         self.archive = Archive()
+        self.history = History()
         # The replicated clock, as far as any node has applied it.
         self.cluster_ms = 0
         self.applied_index = 0
@@ -275,6 +277,7 @@ class Witness:
                 if row.scheduled_for_ms > now_ms + ahead_ms:
                     raise Violation(f"execution {execution} fired {row.scheduled_for_ms - now_ms} ms early")
                 self.archive.began(row.job, execution)
+                self.history.fired(machine._context, execution, row)
                 continue
             if status != old[rows.EXECUTION_STATUS] and (old[rows.EXECUTION_STATUS], status) not in _ALLOWED:
                 raise Violation(f"execution {execution} went from {old[rows.EXECUTION_STATUS]} to {status}")
@@ -308,7 +311,13 @@ class SimMachine(Machine):
 
     def _apply_command(self, data: bytes, effects: Effects) -> None:
         self._command = data
+        command = command_pb2.Command.FromString(data)
+        is_update = command.HasField("update_job") and self.applied_index >= self._witness.applied_index
+        history, job = self._witness.history, command.update_job.job
+        before = history.look(self._context, job) if is_update else None
         super()._apply_command(data, effects)
+        if before is not None:
+            history.updated(self._context, command.update_job, before)
 
     @property
     def is_reclaiming(self) -> bool:
