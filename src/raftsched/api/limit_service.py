@@ -68,7 +68,7 @@ def _put_command(limit: limit_pb2.Limit) -> command_pb2.PutLimit:
         ("weight", limits.WEIGHT_MAX),
     ):
         if getattr(limit, field) > high:
-            raise InvalidField(f"{getattr(limit, field):,} is not 0–{high:,}", field=f"limit.{field}")
+            raise InvalidField(f"{getattr(limit, field):,} is not 1–{high:,}", field=f"limit.{field}")
     if limit.burst and not limit.rate_per_s:
         raise InvalidField("means nothing without a rate_per_s", field="limit.burst")
     if limit.weight and limit.scope != _TENANT:

@@ -10,7 +10,7 @@ from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_facts, print_json, print_table
 from raftsched.cli.schedule_options import moment
-from raftsched.cli.values import DURATION, GIVEN, ZONE
+from raftsched.cli.values import DURATION, GIVEN, ZONE, WholeNumber
 from raftsched.client import Backfill
 
 
@@ -20,7 +20,7 @@ def backfill() -> None:
 
 
 @backfill.command("preview", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1))
+@click.argument("job_id", type=WholeNumber(1))
 @click.option("--start", required=True, metavar="TIME", help="The first of the range: ISO 8601.")
 @click.option("--end", default="now", show_default=True, metavar="TIME", help="Scheduled times before it.")
 @click.option("--tz", type=ZONE, metavar="ZONE", help="Of times without offset.")
@@ -44,12 +44,12 @@ def preview(connection: Connection, job_id: int, start: str, end: str, tz: ZoneI
 
 
 @backfill.command("create", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1))
+@click.argument("job_id", type=WholeNumber(1))
 @click.option("--start", required=True, metavar="TIME", help="The first of the range: ISO 8601.")
 @click.option("--end", default="now", show_default=True, metavar="TIME", help="Scheduled times before it.")
 @click.option("--tz", type=ZONE, metavar="ZONE", help="Of times without offset.")
 @click.option("--interval", type=DURATION, metavar="DURATION", help="Between two executions, at least.  [default: 1s]")
-@click.option("--priority", type=click.IntRange(0, 9), default=0, show_default=True, help="Of its executions.")
+@click.option("--priority", type=WholeNumber(0, 9), default=0, show_default=True, help="Of its executions.")
 @click.option("--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating it makes one backfill.")
 @connects
 def create(
@@ -85,7 +85,7 @@ def create(
 
 
 @backfill.command("get", epilog=EXIT_CODES_HELP)
-@click.argument("backfill_id", type=click.IntRange(1))
+@click.argument("backfill_id", type=WholeNumber(1))
 @connects
 def get(connection: Connection, backfill_id: int) -> None:
     """Show how far a backfill is.
@@ -117,8 +117,8 @@ def get(connection: Connection, backfill_id: int) -> None:
 
 
 @backfill.command("list", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1))
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@click.argument("job_id", type=WholeNumber(1))
+@click.option("--limit", type=WholeNumber(1), default=100, show_default=True, help="Show at most so many.")
 @connects
 def list_backfills(connection: Connection, job_id: int, limit: int) -> None:
     """List the backfills of a job, newest first.
@@ -143,7 +143,7 @@ def list_backfills(connection: Connection, job_id: int, limit: int) -> None:
 
 
 @backfill.command("cancel", epilog=EXIT_CODES_HELP)
-@click.argument("backfill_id", type=click.IntRange(1))
+@click.argument("backfill_id", type=WholeNumber(1))
 @connects
 def cancel(connection: Connection, backfill_id: int) -> None:
     """Let nothing more of a backfill fire. What has fired goes on; harmless when repeated.

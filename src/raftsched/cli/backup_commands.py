@@ -14,6 +14,7 @@ from raftsched.cli.data_folder import claimed
 from raftsched.cli.failures import EXIT_CODES_HELP, USAGE, Failure, reported
 from raftsched.cli.node_stubs import cluster_stub
 from raftsched.cli.output import print_facts, print_json
+from raftsched.cli.values import WholeNumber
 from raftsched.client import SyncClient
 from raftsched.client.errors import Unavailable
 from raftsched.model.errors import RaftschedError
@@ -91,7 +92,7 @@ def _fetch(addresses: Sequence[str], credentials: grpc.ChannelCredentials | None
 @click.command("restore")
 @click.argument("file", type=_PATH)
 @click.option("--data", "data_dir", type=_PATH, required=True, help="Folder to make, for the new node's --data.")
-@click.option("--id", "node_id", type=click.IntRange(1, 65_535), required=True, help="The new node's number.")
+@click.option("--id", "node_id", type=WholeNumber(1, 65_535), required=True, help="The new node's number.")
 @click.option("--cluster-id", required=True, help="The new cluster's name; not the old one's.")
 @click.option("--json", "as_json", is_flag=True, help="Answer with one JSON document.")
 def restore(file: Path, data_dir: Path, node_id: int, cluster_id: str, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_facts, print_json, print_table
-from raftsched.cli.values import GIVEN, ZONE, parse_moment_ms
+from raftsched.cli.values import GIVEN, ZONE, WholeNumber, parse_moment_ms
 from raftsched.client import Calendar
 
 # Every line that a calendar may have, with some room for comments.
@@ -77,7 +77,7 @@ def get(connection: Connection, name: str, namespace: str) -> None:
 
 @calendar.command("list", epilog=EXIT_CODES_HELP)
 @click.option("--namespace", default="", help="[default: default]")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@click.option("--limit", type=WholeNumber(1), default=100, show_default=True, help="Show at most so many.")
 @connects
 def list_calendars(connection: Connection, namespace: str, limit: int) -> None:
     """List the calendars of a namespace, in order of name.

@@ -24,7 +24,7 @@ from raftsched.cli.crontab_jobs import (
 from raftsched.cli.failures import ERROR, EXIT_CODES_HELP, USAGE, Failure, reported
 from raftsched.cli.output import local_time, print_json, print_table, shortened
 from raftsched.cli.shell_command import is_known_user
-from raftsched.cli.values import DURATION, ZONE, local_zone_name, wall_clock_ms
+from raftsched.cli.values import DURATION, ZONE, WholeNumber, local_zone_name, wall_clock_ms
 from raftsched.client import Job, JobState, OverlapPolicy, SyncClient
 from raftsched.client.errors import JobNotFound, JobRunning, UnknownName
 
@@ -79,7 +79,7 @@ def crontab() -> None:
 @click.option("--namespace", default="", help="[default: default]")
 @click.option("--queue", default="", help="For the jobs; a shell worker must serve it.  [default: default]")
 @click.option("--overlap", type=click.Choice(("skip", "allow")), default="skip", show_default=True)
-@click.option("--max-attempts", type=click.IntRange(1), default=1, show_default=True, help="cron never tries again.")
+@click.option("--max-attempts", type=WholeNumber(1), default=1, show_default=True, help="cron never tries again.")
 @click.option("--run-timeout", type=DURATION, metavar="DURATION", help="Kill a command after so long.  [none]")
 @click.option("--jitter", type=DURATION, metavar="DURATION", help="Delay each job by a fixed share of this.")
 @connects

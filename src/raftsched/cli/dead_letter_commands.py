@@ -7,6 +7,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_json, print_table, shortened
+from raftsched.cli.values import WholeNumber
 
 
 @click.group("dead-letter", epilog=EXIT_CODES_HELP)
@@ -16,7 +17,7 @@ def dead_letter() -> None:
 
 @dead_letter.command("list", epilog=EXIT_CODES_HELP)
 @click.option("--namespace", default="", help="[default: default]")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@click.option("--limit", type=WholeNumber(1), default=100, show_default=True, help="Show at most so many.")
 @connects
 def list_dead_letters(connection: Connection, namespace: str, limit: int) -> None:
     """List dead letters, oldest first.
@@ -53,7 +54,7 @@ def list_dead_letters(connection: Connection, namespace: str, limit: int) -> Non
 
 
 @dead_letter.command("replay", epilog=EXIT_CODES_HELP)
-@click.argument("execution_ids", type=click.IntRange(1), nargs=-1)
+@click.argument("execution_ids", type=WholeNumber(1), nargs=-1)
 @click.option("--all", "replay_all", is_flag=True, help="All dead letters of the namespace.")
 @click.option("--namespace", default="", help="Of --all.  [default: default]")
 @connects

@@ -10,6 +10,7 @@ import click
 from raftsched.cli.failures import USAGE, Failure, reported
 from raftsched.cli.local_cluster import LocalCluster, PortTaken, TooSlow
 from raftsched.cli.processes import ProcessEnded
+from raftsched.cli.values import WholeNumber
 
 DEFAULT_BASE_PORT = 7101
 _START_WITHIN_S = 30.0
@@ -28,7 +29,7 @@ _LOOK_EVERY_S = 0.3
 @click.option("--nodes", "count", type=click.Choice(("1", "3", "5")), default="3", show_default=True)
 @click.option(
     "--base-port",
-    type=click.IntRange(1, 65_530),
+    type=WholeNumber(1, 65_530),
     default=DEFAULT_BASE_PORT,
     show_default=True,
     help="Of node 1; the others follow it.",

@@ -8,6 +8,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_facts, print_json, print_table, shortened
+from raftsched.cli.values import WholeNumber
 from raftsched.client import Attempt, AttemptOutcome, Execution, ExecutionState
 
 
@@ -23,7 +24,7 @@ def execution() -> None:
 
 
 @execution.command("get", epilog=EXIT_CODES_HELP)
-@click.argument("execution_id", type=click.IntRange(1))
+@click.argument("execution_id", type=WholeNumber(1))
 @connects
 def get(connection: Connection, execution_id: int) -> None:
     """Show one execution and its newest attempts: which worker ran each, when, and how it ended.
@@ -49,7 +50,7 @@ def get(connection: Connection, execution_id: int) -> None:
 
 
 @execution.command("result", epilog=EXIT_CODES_HELP)
-@click.argument("execution_id", type=click.IntRange(1))
+@click.argument("execution_id", type=WholeNumber(1))
 @connects
 def result(connection: Connection, execution_id: int) -> None:
     """Print what the handler of an execution returned, as it is. Refused while the execution has not succeeded.
@@ -68,7 +69,7 @@ def result(connection: Connection, execution_id: int) -> None:
 
 
 @execution.command("cancel", epilog=EXIT_CODES_HELP)
-@click.argument("execution_id", type=click.IntRange(1))
+@click.argument("execution_id", type=WholeNumber(1))
 @connects
 def cancel(connection: Connection, execution_id: int) -> None:
     """Cancel one execution. One that runs is asked to stop: its handler is told, and if it does not return in spite of

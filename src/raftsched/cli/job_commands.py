@@ -12,8 +12,15 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP, failure_of
 from raftsched.cli.output import local_time, print_facts, print_json, print_table, shortened
-from raftsched.cli.schedule_options import moment, schedule_facts, schedule_fields, schedule_options, schedule_text
-from raftsched.cli.values import DURATION, GIVEN, PAIR
+from raftsched.cli.schedule_options import (
+    moment,
+    relative_times,
+    schedule_facts,
+    schedule_fields,
+    schedule_options,
+    schedule_text,
+)
+from raftsched.cli.values import DURATION, GIVEN, PAIR, WholeNumber
 from raftsched.client import (
     Backoff,
     CatchUpPolicy,
@@ -54,7 +61,7 @@ def job() -> None:
 @schedule_options
 @click.option(
     "--depends-on",
-    type=click.IntRange(1),
+    type=WholeNumber(1),
     multiple=True,
     metavar="JOB",
     help="When the job with this id has ended; repeat for several.",
@@ -68,7 +75,7 @@ def job() -> None:
 @click.option("--queue", default="", help="Workers choose the queues they serve.  [default: default]")
 @click.option(
     "--priority",
-    type=click.IntRange(0, 9),
+    type=WholeNumber(0, 9),
     default=0,
     show_default=True,
     help="A higher one is leased first, but for every tenth execution.",
@@ -78,7 +85,7 @@ def job() -> None:
 @click.option(
     "--jitter", type=DURATION, metavar="DURATION", help="Delay by a fixed share of this, derived from its id."
 )
-@click.option("--max-attempts", type=int, help="Attempts in all before the dead letters.  [default: 3]")
+@click.option("--max-attempts", type=WholeNumber(1), help="Attempts in all before the dead letters.  [default: 3]")
 @click.option("--initial-backoff", type=DURATION, metavar="DURATION", help="Before the second attempt.  [default: 1s]")
 @click.option("--max-backoff", type=DURATION, metavar="DURATION", help="The longest delay.  [default: 1h]")
 @click.option("--backoff-multiplier", type=float, help="Growth from attempt to attempt.  [default: 2]")
@@ -96,24 +103,42 @@ def job() -> None:
 )
 @click.option("--run-timeout", type=DURATION, metavar="DURATION", help="An attempt that takes longer fails.  [none]")
 @click.option("--overlap", type=click.Choice(_OVERLAPS), help="When the previous run is not finished.  [default: skip]")
-@click.option("--overlap-limit", type=int, default=0, help="How many may wait (queue), or be unfinished (allow).")
+@click.option(
+    "--overlap-limit",
+    type=WholeNumber(0),
+    default=0,
+    help="How many may wait (queue; 0: 100), or be unfinished (allow; 0: any number).",
+)
 @click.option("--catch-up", type=click.Choice(_CATCH_UPS), help="Which of several missed ticks run.  [default: latest]")
 @click.option("--catch-up-window", type=DURATION, metavar="DURATION", help="Ticks missed by more do not run.  [none]")
-@click.option("--catch-up-limit", type=int, default=0, help="So many missed ticks run, the latest ones (all).")
-@click.option("--catch-up-interval", type=DURATION, metavar="DURATION", help="Time between missed ticks (all).  [none]")
-@click.option("--max-runs", type=int, default=0, help="After so many runs a recurring job is completed.")
+@click.option(
+    "--catch-up-limit", type=WholeNumber(0), default=0, help="So many of them run, the latest (all; 0: 10,000)."
+)
+@click.option(
+    "--catch-up-interval",
+    type=DURATION,
+    metavar="DURATION",
+    help="Time between missed ticks (all); shorter than --every.  [none]",
+)
+@click.option(
+    "--max-runs", type=WholeNumber(0), default=0, help="After so many runs a recurring job is completed (0: never)."
+)
 @click.option("--keep-for", type=DURATION, metavar="DURATION", help="Finished executions.  [the cluster's default]")
-@click.option("--keep-last", type=int, metavar="N", help="So many executions.  [the cluster's default]")
+@click.option("--keep-last", type=WholeNumber(0), metavar="N", help="So many executions (0: the cluster's default).")
 @click.option(
     "--start-deadline", type=DURATION, metavar="DURATION", help="What did not start so long after its time is skipped."
 )
 @click.option(
-    "--pause-after-failures", type=int, default=0, metavar="N", help="Pause it after N dead letters in a row."
+    "--pause-after-failures",
+    type=WholeNumber(0),
+    default=0,
+    metavar="N",
+    help="Pause it after N dead letters in a row (0: never).",
 )
 @click.option(
     "--concurrency-key", type=GIVEN, metavar="KEY", help="At most --concurrency-limit executions with it at once."
 )
-@click.option("--concurrency-limit", type=click.IntRange(1), metavar="N", help="Goes with --concurrency-key.")
+@click.option("--concurrency-limit", type=WholeNumber(1), metavar="N", help="Goes with --concurrency-key.")
 @click.option(
     "--request-id", type=GIVEN, metavar="KEY", help="Idempotency key: repeating the command with it registers one job."
 )
@@ -140,10 +165,11 @@ def create(
       raftsched job create shell.run --every 1h --payload '{"command": "df -h"}' --queue shell
       git rev-parse HEAD | raftsched job create builds.start --payload-file - --request-id build-42
     """
-    relative = (options["run_at"] or "").strip().startswith("in ")
+    relative = relative_times(options)
     if relative and request_id:
+        flag = f"--{relative[0].replace('_', '-')}"
         raise click.UsageError(
-            "--run-at 'in …' is another time at each repetition: with --request-id, write the time out"
+            f"{flag} {options[relative[0]]!r} is another time at each repetition: with --request-id, write the time out"
         )
     spec = job_spec(handler, read_payload(payload, payload_file), options)
     with connection.client() as client:
@@ -152,8 +178,10 @@ def create(
         except Unavailable as error:
             failure = failure_of(error, connection.addresses)
             if error.request_id:
-                moment = f" --run-at {spec.run_at.isoformat()}" if relative and spec.run_at else ""
-                failure.advice = f"repeat it with --request-id {error.request_id}{moment}: it will not be done twice"
+                times = [f" --{name.replace('_', '-')} {getattr(spec, name).isoformat()}" for name in relative]
+                failure.advice = (
+                    f"repeat it with --request-id {error.request_id}{''.join(times)}: it will not be done twice"
+                )
             raise failure from error
     if connection.as_json:
         print_json(created)
@@ -169,7 +197,7 @@ def create(
 @click.option("--handler", default="")
 @click.option("--queue", default="")
 @click.option("--label", "labels", type=PAIR, multiple=True, metavar="KEY=VALUE", help="All that are given must match.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@click.option("--limit", type=WholeNumber(1), default=100, show_default=True, help="Show at most so many.")
 @connects
 def list_jobs(
     connection: Connection,
@@ -215,7 +243,7 @@ def list_jobs(
 
 
 @job.command("get", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
@@ -236,7 +264,7 @@ def get(connection: Connection, job_id: int | None, name: str | None, namespace:
 
 
 @job.command("cancel", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
@@ -257,10 +285,10 @@ def cancel(connection: Connection, job_id: int | None, name: str | None, namespa
 
 
 @job.command("history", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Show at most so many of each.")
+@click.option("--limit", type=WholeNumber(1), default=20, show_default=True, help="Show at most so many of each.")
 @connects
 def history(connection: Connection, job_id: int | None, name: str | None, namespace: str, limit: int) -> None:
     """Show what became of a job's occurrences: its executions, newest first, and those that were skipped, with why.
@@ -417,8 +445,14 @@ def job_spec(handler: str, payload: bytes, options: dict[str, Any]) -> JobSpec:
 
 
 def _retention(options: dict[str, Any]) -> Retention | None:
-    max_age, most = _delta(options["keep_for"]), options["keep_last"] or 0
-    return Retention(max_age, most) if max_age is not None or most else None
+    chosen = chosen_retention(options)
+    return Retention(**chosen) if chosen else None
+
+
+def chosen_retention(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Retention that the options of `job create` say something about."""
+    given = {"max_age": _delta(options["keep_for"]), "max_executions": options["keep_last"]}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _retry(options: dict[str, Any]) -> RetryPolicy | None:

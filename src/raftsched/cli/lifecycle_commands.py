@@ -10,12 +10,12 @@ from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import find_job, read_payload
 from raftsched.cli.output import local_time, print_json
 from raftsched.cli.schedule_options import moment
-from raftsched.cli.values import GIVEN, ZONE
+from raftsched.cli.values import GIVEN, ZONE, WholeNumber
 from raftsched.client import Job, SyncClient
 
 
 @click.command("pause", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @click.option("--note", default="", help="Why, for those who wonder.")
@@ -35,7 +35,7 @@ def pause(connection: Connection, job_id: int | None, name: str | None, namespac
 
 
 @click.command("resume", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
@@ -55,7 +55,7 @@ def resume(connection: Connection, job_id: int | None, name: str | None, namespa
 
 
 @click.command("delete", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @connects
@@ -77,7 +77,7 @@ def delete(connection: Connection, job_id: int | None, name: str | None, namespa
 
 
 @click.command("reschedule", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @click.option("--run-at", required=True, metavar="TIME", help="ISO 8601, 'in 5m' or 'now'.")
@@ -100,7 +100,7 @@ def reschedule(
 
 
 @click.command("trigger", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @click.option("--payload", metavar="TEXT", help="For this run, instead of the job's.")

@@ -8,7 +8,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_json, print_table
-from raftsched.cli.values import GIVEN
+from raftsched.cli.values import GIVEN, WholeNumber
 from raftsched.client import Limit, LimitScope
 
 _SCOPE = click.Choice([scope.lower() for scope in LimitScope if scope != LimitScope.UNSPECIFIED])
@@ -23,12 +23,22 @@ def limit() -> None:
 @limit.command("put", epilog=EXIT_CODES_HELP)
 @click.argument("scope", type=_SCOPE)
 @click.argument("name", type=GIVEN)
-@click.option("--concurrency", type=int, default=0, metavar="N", help="So many leased or running at once.  [any]")
-@click.option("--rate", type=float, default=0.0, metavar="N", help="So many leased a second, on average.  [any]")
-@click.option("--burst", type=int, default=0, metavar="N", help="At once after a quiet time.  [the rate]")
-@click.option("--weight", type=int, default=0, metavar="N", help="A tenant's share, 1 to 100.  [1]")
+@click.option("--concurrency", type=WholeNumber(1), metavar="N", help="So many leased or running at once.  [any]")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="So many leased a second, on average.  [any]"
+)
+@click.option("--burst", type=WholeNumber(1), metavar="N", help="At once after a quiet time.  [the rate]")
+@click.option("--weight", type=WholeNumber(1, 100), metavar="N", help="A tenant's share, 1 to 100.  [1]")
 @connects
-def put(connection: Connection, scope: str, name: str, concurrency: int, rate: float, burst: int, weight: int) -> None:
+def put(
+    connection: Connection,
+    scope: str,
+    name: str,
+    concurrency: int | None,
+    rate: float | None,
+    burst: int | None,
+    weight: int | None,
+) -> None:
     """Create or replace the limit of a SCOPE (queue, tenant or handler) and NAME. Repeating it changes nothing.
 
     \b
@@ -38,7 +48,12 @@ def put(connection: Connection, scope: str, name: str, concurrency: int, rate: f
     """
     with connection.client() as client:
         stored = client.put_limit(
-            LimitScope(scope.upper()), name, concurrency=concurrency, rate_per_s=rate, burst=burst, weight=weight
+            LimitScope(scope.upper()),
+            name,
+            concurrency=concurrency or 0,
+            rate_per_s=rate or 0.0,
+            burst=burst or 0,
+            weight=weight or 0,
         )
     if connection.as_json:
         print_json(stored)
@@ -47,7 +62,7 @@ def put(connection: Connection, scope: str, name: str, concurrency: int, rate: f
 
 
 @limit.command("list", epilog=EXIT_CODES_HELP)
-@click.option("--limit", "count", type=click.IntRange(1), default=100, show_default=True, help="Show at most so many.")
+@click.option("--limit", "count", type=WholeNumber(1), default=100, show_default=True, help="Show at most so many.")
 @connects
 def list_limits(connection: Connection, count: int) -> None:
     """List all limits, with how many executions are leased under each now.

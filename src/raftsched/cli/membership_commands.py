@@ -7,10 +7,10 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import document, print_json, print_table
-from raftsched.cli.values import PEER
+from raftsched.cli.values import PEER, WholeNumber
 from raftsched.client import NodeRole, NodeStatus
 
-_NODE_ID = click.IntRange(1, 65_535)
+_NODE_ID = WholeNumber(1, 65_535)
 
 
 @click.command("add", epilog=EXIT_CODES_HELP)
@@ -49,8 +49,9 @@ def remove(connection: Connection, node_id: int) -> None:
       raftsched cluster remove 2
     """
     with connection.client() as client:
+        was_member = any(one.id == node_id for one in client.status(linearizable=True).nodes)
         nodes = client.remove_node(node_id)
-    _answer(connection, nodes, f"node {node_id} is no member any more")
+    _answer(connection, nodes, f"node {node_id} is {'no member any more' if was_member else 'not a member'}")
 
 
 @click.command("transfer", epilog=EXIT_CODES_HELP)

@@ -12,22 +12,20 @@ from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.job_commands import find_job
 from raftsched.cli.output import print_json, print_table
 from raftsched.cli.schedule_options import moment
-from raftsched.cli.values import GIVEN, ZONE
+from raftsched.cli.values import GIVEN, ZONE, WholeNumber
 from raftsched.client import Occurrence
 
 _MAX_SHOWN = 100_000
 
 
 @click.command("occurrences", epilog=EXIT_CODES_HELP)
-@click.argument("job_id", type=click.IntRange(1), required=False)
+@click.argument("job_id", type=WholeNumber(1), required=False)
 @click.option("--name", type=GIVEN, help="Instead of an id.")
 @click.option("--namespace", default="", help="Of the name.  [default: default]")
 @click.option("--start", metavar="TIME", help="From then on: ISO 8601 or 'now'.  [default: the first]")
 @click.option("--end", metavar="TIME", help="Before then.  [default: the last]")
 @click.option("--tz", type=ZONE, metavar="ZONE", help="Of times without offset.")
-@click.option(
-    "--limit", type=click.IntRange(1, _MAX_SHOWN), default=100, show_default=True, help="How many, the newest."
-)
+@click.option("--limit", type=WholeNumber(1, _MAX_SHOWN), default=100, show_default=True, help="How many, the newest.")
 @connects
 def occurrences(
     connection: Connection,

@@ -12,7 +12,7 @@ from raftsched.cli.calendar_commands import read_calendar
 from raftsched.cli.failures import EXIT_CODES_HELP, USAGE, Failure, reported
 from raftsched.cli.output import print_json, print_table
 from raftsched.cli.schedule_options import EXCLUDE, FOLD, GAP, parse_use
-from raftsched.cli.values import GIVEN, ZONE, parse_moment_ms, wall_clock_ms
+from raftsched.cli.values import GIVEN, ZONE, WholeNumber, parse_moment_ms, wall_clock_ms
 from raftsched.client import CalendarRule
 from raftsched.model.calendars import CalendarUse, calendar_of
 from raftsched.model.cron import parse_cron
@@ -42,7 +42,7 @@ def schedule() -> None:
 @click.argument("expressions", nargs=-1, required=True, metavar="EXPRESSION…")
 @click.option("--tz", "time_zone", type=ZONE, default="UTC", show_default=True, metavar="ZONE", help="IANA time zone.")
 @click.option("--after", type=GIVEN, default="now", metavar="LOCAL_TIME", help="ISO 8601, in --tz.  [default: now]")
-@click.option("-n", "count", type=click.IntRange(1, _MOST_TICKS), default=5, show_default=True, help="How many ticks.")
+@click.option("-n", "count", type=WholeNumber(1, _MOST_TICKS), default=5, show_default=True, help="How many ticks.")
 @EXCLUDE
 @GAP
 @FOLD

@@ -33,7 +33,8 @@ _OPTIONS = (
     click.option(
         "--start",
         metavar="TIME",
-        help="First occurrence of --every  [one interval from now], or earliest of --cron; written like --run-at.",
+        help="Of --every: ticks are whole intervals away from it, the first is the next one that is not past [now];"
+        " of --cron: no tick is earlier. Written like --run-at.",
     ),
     click.option("--end", metavar="TIME", help="No occurrence of --cron or --every at or after it."),
     EXCLUDE,
@@ -88,6 +89,13 @@ def moment(text: str, tz: ZoneInfo | None, flag: str) -> datetime:
         return datetime.fromtimestamp(moment_ms / 1000, UTC)
     except (ValueError, OverflowError) as error:
         raise click.BadParameter(str(error), param_hint=f"'{flag}'") from None
+
+
+def relative_times(options: dict[str, Any]) -> list[str]:
+    """The options whose time counts from now. A --run-at that is now means the past, which is always the same."""
+    names = ("run_at", "start", "end")
+    texts = {name: (options[name] or "").strip() for name in names}
+    return [name for name, text in texts.items() if text.startswith("in ") or (text == "now" and name != "run_at")]
 
 
 def parse_use(text: str) -> CalendarUse:

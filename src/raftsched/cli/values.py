@@ -121,6 +121,12 @@ def parse_given(text: str) -> str:
     return text
 
 
+class WholeNumber(click.IntRange):
+    """An integer within bounds; what is none is told in plain words."""
+
+    name = "number"
+
+
 def _click_type(parse: Callable[[str], T], name: str) -> Callable[[Any], T]:
     """A click parameter type that shows what the parser has to say."""
 

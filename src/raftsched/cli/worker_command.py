@@ -12,7 +12,7 @@ from raftsched.cli.failures import USAGE, Failure, reported
 from raftsched.cli.node_settings import LOG_FORMATS, LOG_LEVELS
 from raftsched.cli.shell_command import own_account
 from raftsched.cli.shell_handler import SHELL_HANDLER, run_shell
-from raftsched.cli.values import DURATION
+from raftsched.cli.values import DURATION, WholeNumber
 from raftsched.client import Worker
 from raftsched.node.logs import configure_logging
 
@@ -27,9 +27,7 @@ _SHELL_CONCURRENCY = 10
 @click.option(
     "--queue", "queues", multiple=True, help="A queue to serve; repeat for several.  [default: the application's]"
 )
-@click.option(
-    "--concurrency", type=click.IntRange(1), help="How many handlers run at once.  [default: the application's]"
-)
+@click.option("--concurrency", type=WholeNumber(1), help="How many handlers run at once.  [default: the application's]")
 @click.option("--name", default="", help="Shown to operators.  [default: host and process id]")
 @click.option(
     "--grace",

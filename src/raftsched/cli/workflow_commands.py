@@ -8,7 +8,7 @@ import click
 from raftsched.cli.connection import Connection, connects
 from raftsched.cli.failures import EXIT_CODES_HELP
 from raftsched.cli.output import print_json, print_table
-from raftsched.cli.values import GIVEN
+from raftsched.cli.values import GIVEN, WholeNumber
 from raftsched.cli.workflow_file import parse_workflow
 from raftsched.client import Job
 
@@ -55,7 +55,7 @@ def create(connection: Connection, file: Path, request_id: str | None) -> None:
 
 
 @workflow.command("get", epilog=EXIT_CODES_HELP)
-@click.argument("workflow_id", type=click.IntRange(1))
+@click.argument("workflow_id", type=WholeNumber(1))
 @connects
 def get(connection: Connection, workflow_id: int) -> None:
     """Show the nodes of a workflow: what each waits for, and how it stands.

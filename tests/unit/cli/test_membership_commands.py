@@ -41,7 +41,7 @@ def test_what_is_refused_says_why_and_what_to_do(with_learner: CommandLine) -> N
 def test_a_node_that_is_no_member_is_removed_already(cli: CommandLine) -> None:
     answer = cli.document("cluster", "remove", "7")
     assert [node["id"] for node in answer["nodes"]] == [1]
-    assert "node 7 is no member any more" in cli.text("cluster", "remove", "7")
+    assert "node 7 is not a member" in cli.text("cluster", "remove", "7")
 
 
 def test_leadership_stays_where_it_is_asked_to_be(cli: CommandLine) -> None:
