@@ -264,18 +264,23 @@ class Timetable:
         return latest_ms, before_ms, latest_number - number
 
     def back(self, tick_ms: int, steps: int) -> int:
-        """So many ticks before this one, which for cron is in the table; the table's first one when that is later."""
+        """So many ticks before this one, which for cron is in the table.
+
+        The first one before which the table lacks some, when that is later.
+        """
         if self._every_ms:
             return tick_ms - steps * self._every_ms
         if (tick_ms, steps) not in self._back:
             cursor = self._cursor
             found_ms = tick_ms
             cursor.set_key(keys.tick(self._schedule, tick_ms))
+            number = keys.unpack_id(cursor.value())
             for _ in range(steps):
                 if not cursor.prev():
                     break
                 schedule, before_ms = keys.unpack_tick(cursor.key())
-                if schedule != self._schedule:
+                number -= 1
+                if schedule != self._schedule or keys.unpack_id(cursor.value()) != number:
                     break
                 found_ms = before_ms
             self._back[tick_ms, steps] = found_ms

@@ -338,6 +338,24 @@ def test_ticks_that_the_table_leaves_out_after_an_outage_are_recorded_too(node: 
     assert node.job(job).scheduled_for_ms == minute(minutes + 1)
 
 
+def test_a_tick_before_those_that_are_left_out_is_not_among_the_latest(node: Node) -> None:
+    """The leader keeps as many as run at most up to now; jobs with a jitter are some minutes behind that."""
+    job = make(node, cron=True, ticks=64, catch_up=ALL, jitter_ms=30 * MINUTE_MS)
+    # It skips what overlaps, all of it.
+    node.do(command_pb2.TriggerJob(job=job))
+    minutes = CATCH_UP_MAX + 5_000
+    node.now_ms = minute(minutes)
+    node.fire()
+    kept = minutely(CATCH_UP_MAX + 64, first=5_001)
+    node.do(command_pb2.ExtendTicks(schedule=1, after_ms=minute(64), ticks_ms=kept, omitted=5_000 - 64))
+    fire_all(node)
+    next_minute = (node.job(job).scheduled_for_ms - START_MS) // MINUTE_MS
+    assert skips(node, job) == [
+        (1, 5_000, 5_000, CATCH_UP),
+        (5_001, next_minute - 1, next_minute - 5_001, OVERLAP),
+    ]
+
+
 def test_what_a_pause_has_made_the_table_forget_is_recorded_as_paused(node: Node) -> None:
     """Also when the first of it was due a moment before the pause."""
     job = make(node, cron=True, ticks=60)
