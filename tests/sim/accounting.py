@@ -9,7 +9,7 @@ from raftsched.store import rows
 from raftsched.v1 import execution_pb2, job_pb2
 from tests.checker import Accepted, Skip
 from tests.sim.archive import Archive
-from tests.sim.handlers import FAILING
+from tests.sim.handlers import FAILING, UNSURE
 from tests.sim.history import Era
 from tests.sim.ledger import JobRecord
 from tests.sim.specs import MINUTE_MS, Spec
@@ -76,7 +76,7 @@ class Account:
             # What was cancelled may have run, and need not have completed.
             (ExecutionState.CANCELLED, True),
             # What was given up after its leases were lost, or its time was over, has no completed run either.
-            (ExecutionState.DEAD_LETTER, self.record.handler == "timed" or self.lost_any),
+            (ExecutionState.DEAD_LETTER, self.record.handler in UNSURE or self.lost_any),
         ):
             if is_excused:
                 self._excuse({one.scheduled_for_ms for one in self.executions.values() if one.status == status})
@@ -108,7 +108,7 @@ class Account:
             # A worker that has lost its lease may not know that yet.
             cancel_confirmed_ms=None if self.lost_any or not is_cancelled else record.cancel_confirmed_ms,
             expected_skips=frozenset(self._expected_reasons()),
-            fails=record.handler in (*FAILING, "timed"),
+            fails=record.handler in (*FAILING, *UNSURE),
         )
 
     def all_skips(self, ran: set[tuple[str, int]]) -> list[Skip]:

@@ -17,7 +17,7 @@ from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, due, graph, idempotency, machine, retention, settle, update
+from raftsched.state import cancel, dedup, due, graph, idempotency, machine, retention, settle, update
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
@@ -422,6 +422,23 @@ BUGS = (
         ("workers",),
         client_pause_s=(0.05, 0.3),
         fault_s=30.0,
+    ),
+    Bug(
+        "gives a key away",
+        "the look at whose a key is removed",
+        lambda: mock.patch.object(dedup, "_is_anothers", return_value=False),
+        "under a lease that is valid, went to",
+        (),
+        client_pause_s=(0.05, 0.4),
+        fault_s=30.0,
+    ),
+    Bug(
+        "forgets results",
+        "what handlers return is not kept",
+        lambda: mock.patch.object(settle, "_keep_results"),
+        ("has the result",),
+        (),
+        fault_s=20.0,
     ),
     Bug(
         "fires early",

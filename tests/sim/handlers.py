@@ -5,7 +5,11 @@ import random
 from tests.sim.holdings import Held, Result
 from tests.sim.timeline import MILLISECOND_US, SECOND_US
 
-HANDLERS = ("quick", "quick", "quick", "slow", "flaky", "broken", "timed", "snoozing", "fussy")
+HANDLERS = ("quick", "quick", "quick", "slow", "flaky", "broken", "timed", "snoozing", "fussy", "once", "once")
+# Claims a key first.
+ONCE = "once"
+# These may become dead letters, and may not.
+UNSURE = ("timed", ONCE)
 # These never succeed, so that what they leave behind are dead letters.
 FAILING = ("broken", "fussy")
 # What "fussy" ones fail with, after which they are not to be tried again.
@@ -27,13 +31,14 @@ def duration_us(handler: str, rng: random.Random) -> int:
 
 def max_attempts(handler: str) -> int:
     """As its jobs are created."""
-    return 6 if handler in ("flaky", "timed") else 3
+    return 6 if handler in ("flaky", *UNSURE) else 3
 
 
 def outcome(held: Held, rng: random.Random, *, ended_ms: int, cluster_ms: int) -> Result:
     """How a run that was let go on to its end ends."""
     handler, spread = held.handler, len(held.key)
     fails = handler in FAILING or (handler == "flaky" and held.attempt <= spread % 3)
+    fails = fails or (handler == ONCE and not held.is_done)
     result = Result(held, not fails, ended_ms, cluster_ms)
     if handler == "snoozing" and rng.random() < 0.5:
         result.succeeded, result.snoozes = False, True

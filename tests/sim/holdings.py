@@ -1,6 +1,6 @@
 """What a simulated worker holds: executions, their results, and the streams they came on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from raftsched.v1 import worker_pb2
 from tests.checker import Run
@@ -24,6 +24,10 @@ class Held:
     worker_started_ms: int = 0
     has_begun: bool = False
     is_over: bool = False
+    # Executions that ran before it, if it depends on some.
+    upstreams: list[int] = field(default_factory=list)
+    # Of one that was to do something once: whether that is done.
+    is_done: bool = False
 
     @property
     def key(self) -> str:
@@ -60,6 +64,7 @@ class Result:
     retry_after_ms: int = 0
     snoozes: bool = False
     error_class: str = ""
+    returned: str = ""
     # Sent beside the same result, and never again.
     is_copy: bool = False
 
@@ -89,6 +94,7 @@ def report_message(batch: list[Result], sequence: int) -> worker_pb2.WorkerMessa
                 execution_ids=[held.execution],
                 started_ms=[max(0, held.worker_started_ms)],
                 ended_ms=[max(0, result.ended_ms)],
+                results=[result.returned.encode()] if result.returned else [],
             )
     else:
         message.fail.sequence = sequence
@@ -105,3 +111,24 @@ def report_message(batch: list[Result], sequence: int) -> worker_pb2.WorkerMessa
                 error_class=result.error_class,
             )
     return message
+
+
+def held_of(batch: worker_pb2.LeaseBatch) -> list[Held]:
+    """The executions of a batch."""
+    upstreams = {one.execution_id: [up.execution_id for up in one.executions] for one in batch.upstreams}
+    found = []
+    for at, execution in enumerate(batch.execution_ids):
+        kind = batch.kinds[batch.kind_indexes[at] if batch.kind_indexes else 0]
+        held = Held(
+            batch.token,
+            execution,
+            batch.job_ids[at],
+            batch.scheduled_for_ms[at],
+            batch.attempts[at] if batch.attempts else 1,
+            kind.handler,
+            (batch.payloads[at] if batch.payloads else b"").decode(),
+            kind.max_attempts,
+            upstreams=upstreams.get(execution, []),
+        )
+        found.append(held)
+    return found

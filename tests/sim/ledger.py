@@ -6,6 +6,7 @@ from raftsched.v1 import job_pb2
 from tests.checker import Completion, Run
 from tests.sim.archive import Archive
 from tests.sim.history import History
+from tests.sim.keybook import KeyBook
 from tests.sim.specs import Spec
 
 
@@ -114,6 +115,10 @@ class Ledger:
     not_before_ms: dict[tuple[int, int], int] = field(default_factory=dict)
     # (token, execution) that some worker was given, ever.
     granted: set[tuple[int, int]] = field(default_factory=set)
+    keys: KeyBook = field(default_factory=KeyBook)
+    # What executions returned, as was confirmed, and as was read.
+    results: dict[int, str] = field(default_factory=dict)
+    results_read: dict[int, str] = field(default_factory=dict)
     calls: dict[str, int] = field(default_factory=dict)
 
     def count(self, what: str) -> None:

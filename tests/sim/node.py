@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from raftsched.api.backfill_service import BackfillService
 from raftsched.api.core_gate import CoreGate
+from raftsched.api.dedup_service import DedupService
 from raftsched.api.execution_service import ExecutionService
 from raftsched.api.job_service import JobService
 from raftsched.api.limit_service import LimitService
@@ -175,6 +176,7 @@ class SimNode:
         self._jobs = JobService(gate, self.core.wall_ms)
         self._executions = ExecutionService(gate)
         self._limits = LimitService(gate)
+        self._dedup = DedupService(gate)
         self._backfills = BackfillService(gate, self.core.wall_ms)
         self._workflows = WorkflowService(gate, self.core.wall_ms)
         self._workers = WorkerService(self.core, self._hub, self._worker_settings())
@@ -438,6 +440,9 @@ class SimNode:
             "executions": self._executions.ListExecutions,
             "dead_letters": self._executions.ListDeadLetters,
             "replay": self._executions.ReplayDeadLetters,
+            "result": self._executions.GetResult,
+            "claim": self._dedup.Claim,
+            "complete": self._dedup.Complete,
         }
         context = CallContext(self.loop, deadline_s)
         key = object()

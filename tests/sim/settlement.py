@@ -127,6 +127,7 @@ def settle(ledger: Ledger, machine: Machine, store: Store, *, until_ms: int) -> 
     key_of = {job: payloads.get(job, "").partition("/")[0] for job in jobs}
     _check_confirmed(ledger, jobs, executions, key_of)
     _check_runs(ledger, executions)
+    _check_results(ledger, view)
     accounts = _accounts(ledger, view, jobs, executions, key_of, until_ms)
     by_key = {account.record.key: account for account in accounts}
     for account in accounts:
@@ -251,6 +252,18 @@ def _check_confirmed(
         status = executions[execution].status
         if status != ExecutionState.CANCELLED and (at_once or status != ExecutionState.SUCCEEDED):
             raise Violation(f"the cancel of execution {execution} was confirmed, and it is {status}")
+
+
+def _check_results(ledger: Ledger, view: StateView) -> None:
+    """What handlers returned is there as long as their executions are, and is what was read of them."""
+    kept = {keys.unpack_id(key): value.decode() for key, value in view.table("results")}
+    for execution in view.executions():
+        told = ledger.results.get(execution)
+        if told is not None and kept.get(execution, "") != told:
+            raise Violation(f"execution {execution} has the result {kept.get(execution)!r}, not {told!r}")
+    for execution, read in ledger.results_read.items():
+        if ledger.results.get(execution, read) != read:
+            raise Violation(f"execution {execution} was read as {read!r}, not {ledger.results[execution]!r}")
 
 
 def _check_runs(ledger: Ledger, executions: dict[int, rows.ExecutionRow]) -> None:

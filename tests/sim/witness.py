@@ -16,6 +16,7 @@ from raftsched.store import keys, rows
 from raftsched.store.environment import Store
 from raftsched.store.writer import Writer
 from raftsched.v1 import execution_pb2
+from tests.sim import keybook
 from tests.sim.archive import Archive
 from tests.sim.disk import Disk
 from tests.sim.history import History
@@ -344,6 +345,8 @@ def _watch_executions(machine: Machine, writer: Writer, witness: Witness) -> Non
     def watched_put(to: object, key: bytes, value: bytes) -> None:
         if to is table and is_first():
             witness.executions_written(writer, machine, [key], [value])
+        elif to is writer.tables.dedup and value and is_first():
+            keybook.check_row(machine._context, key, value)
         put(to, key, value)  # type: ignore[arg-type]
 
     def watched_put_many(to: object, numbers: list[bytes], values: list[bytes], *, append: bool = False) -> None:

@@ -11,8 +11,9 @@ from functools import partial
 
 from raftsched.v1 import worker_pb2
 from tests.checker import Completion
-from tests.sim.handlers import duration_us, outcome
-from tests.sim.holdings import Held, Result, Stream, report_message
+from tests.sim.claims import Asking, result_of
+from tests.sim.handlers import ONCE, duration_us, outcome
+from tests.sim.holdings import Held, Result, Stream, held_of, report_message
 from tests.sim.ledger import Ledger
 from tests.sim.network import Network
 from tests.sim.node import SimNode
@@ -60,6 +61,16 @@ class SimWorker:
         self._ledger = ledger
         self._cluster_ms = cluster_ms
         self._while_stalled: list[Callable[[], None]] = []
+        self._asking = Asking(
+            number,
+            nodes=nodes,
+            timeline=timeline,
+            network=network,
+            rng=rng,
+            ledger=ledger,
+            cluster_ms=cluster_ms,
+            guard=self._guard,
+        )
         self._forget()
 
     def _forget(self) -> None:
@@ -117,15 +128,15 @@ class SimWorker:
         for call in waiting:
             call()
 
+    def _guard(self) -> Callable[[Callable[[], None]], None]:
+        """What calls in this life only; when it stalls, after that."""
+        life = self.life
+        return lambda call: self._awake(call) if self.life == life else None
+
     def _soon(self, delay_us: int, call: Callable[[], None]) -> None:
         """Calls later in this life; when it stalls, after that."""
-        life = self.life
-
-        def due() -> None:
-            if self.life == life:
-                self._awake(call)
-
-        self._timeline.after(delay_us, due)
+        guard = self._guard()
+        self._timeline.after(delay_us, lambda: guard(call))
 
     def _awake(self, call: Callable[[], None]) -> None:
         if self.is_stalled:
@@ -282,21 +293,9 @@ class SimWorker:
             self._send(stream, worker_pb2.WorkerMessage(credit=worker_pb2.Credit(total=stream.credit)))
 
     def _leased(self, stream: Stream, batch: worker_pb2.LeaseBatch) -> None:
-        for at, execution in enumerate(batch.execution_ids):
-            kind = batch.kinds[batch.kind_indexes[at] if batch.kind_indexes else 0]
-            payload = (batch.payloads[at] if batch.payloads else b"").decode()
-            attempt = batch.attempts[at] if batch.attempts else 1
+        for held in held_of(batch):
+            execution = held.execution
             self._ledger.granted.add((batch.token, execution))
-            held = Held(
-                batch.token,
-                execution,
-                batch.job_ids[at],
-                batch.scheduled_for_ms[at],
-                attempt,
-                kind.handler,
-                payload,
-                kind.max_attempts,
-            )
             self._past.append((batch.token, execution))
             if (batch.token, execution) not in self._refused and self._may_run:
                 self._waiting.append(held)
@@ -361,10 +360,19 @@ class SimWorker:
         if self._ledger.payloads.setdefault(held.execution, held.payload) != held.payload:
             raise Violation(f"execution {held.execution} came with the payload {held.payload}, and with another before")
         self._timeline.note("runs", self.number, (held.key, held.execution, held.token), show=False)
+        if held.upstreams:
+            self._asking.read_upstream(held)
+        if held.handler == ONCE:
+            self._asking.do_once(held, partial(self._done_once, held))
+            return
         takes_us = duration_us(held.handler, self._rng)
         if takes_us > self._started_after_us:
             self._soon(self._started_after_us, partial(self._tell_started, held))
         self._soon(takes_us, partial(self._finish, held))
+
+    def _done_once(self, held: Held, is_done: bool) -> None:
+        held.is_done = is_done
+        self._finish(held)
 
     def _tell_started(self, held: Held) -> None:
         stream = self._route()
@@ -382,6 +390,8 @@ class SimWorker:
             self._stop_all()
             return
         result = outcome(held, self._rng, ended_ms=self._wall_ms, cluster_ms=self._cluster_ms())
+        if result.succeeded:
+            result.returned = result_of(held.execution, held.token)
         self._end_run(held, succeeded=result.succeeded, put_off=result.snoozes)
         self._report_soon(result)
         self._run_more()
@@ -478,6 +488,7 @@ class SimWorker:
                 self._ledger.count("stale results")
             elif result.succeeded:
                 self._ledger.count("confirmed acks")
+                self._ledger.results[held.execution] = result.returned
                 self._ledger.completions.append(Completion(held.key, held.scheduled_for_ms, held.execution, held.token))
             else:
                 self._ledger.count("confirmed snoozes" if result.snoozes else "confirmed failures")
