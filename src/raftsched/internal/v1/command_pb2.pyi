@@ -532,26 +532,10 @@ class PauseJob(_message.Message):
     def __init__(self, job: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
 
 class ResumeJob(_message.Message):
-    __slots__ = ("job", "passed")
+    __slots__ = ("job",)
     JOB_FIELD_NUMBER: _ClassVar[int]
-    PASSED_FIELD_NUMBER: _ClassVar[int]
     job: int
-    passed: PassedTicks
-    def __init__(self, job: _Optional[int] = ..., passed: _Optional[_Union[PassedTicks, _Mapping]] = ...) -> None: ...
-
-class PassedTicks(_message.Message):
-    __slots__ = ("schedule", "first_ms", "last_ms", "count", "ticks_ms")
-    SCHEDULE_FIELD_NUMBER: _ClassVar[int]
-    FIRST_MS_FIELD_NUMBER: _ClassVar[int]
-    LAST_MS_FIELD_NUMBER: _ClassVar[int]
-    COUNT_FIELD_NUMBER: _ClassVar[int]
-    TICKS_MS_FIELD_NUMBER: _ClassVar[int]
-    schedule: int
-    first_ms: int
-    last_ms: int
-    count: int
-    ticks_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, schedule: _Optional[int] = ..., first_ms: _Optional[int] = ..., last_ms: _Optional[int] = ..., count: _Optional[int] = ..., ticks_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, job: _Optional[int] = ...) -> None: ...
 
 class CancelExecution(_message.Message):
     __slots__ = ("execution", "dropped_token", "begun_token")
