@@ -6,7 +6,7 @@ from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.backfills import Backfill, BackfillPreview, backfill_value
-from raftsched.client.fields import set_duration, set_time
+from raftsched.client.fields import assign, build, set_duration, set_time
 from raftsched.v1 import backfill_pb2
 
 
@@ -20,7 +20,7 @@ class BackfillCalls:
 
         Changes nothing. Raises InvalidField for a range of more than 100,000 times, JobStateForbids, JobNotFound.
         """
-        request = backfill_pb2.PreviewBackfillRequest(job_id=job_id, read=self._read(linearizable))
+        request = build(backfill_pb2.PreviewBackfillRequest, job_id=job_id, read=self._read(linearizable))
         set_time(request.start, start, "start")
         set_time(request.end, end, "end")
         answer: backfill_pb2.PreviewBackfillResponse = await self._call(
@@ -43,13 +43,13 @@ class BackfillCalls:
         A scheduled time runs once, however many backfills name it. Raises JobStateForbids while another backfill of the
         job is not done, and what preview_backfill raises.
         """
-        request = backfill_pb2.CreateBackfillRequest(request_id=convert.request_id(request_id))
-        request.backfill.job_id = job_id
+        request = build(backfill_pb2.CreateBackfillRequest, request_id=convert.request_id(request_id))
+        assign(request.backfill, "job_id", job_id)
         set_time(request.backfill.start, start, "start")
         set_time(request.backfill.end, end, "end")
         if interval is not None:
             set_duration(request.backfill.interval, interval, "interval")
-        request.backfill.priority = priority
+        assign(request.backfill, "priority", priority)
         answer: backfill_pb2.CreateBackfillResponse = await self._mutate(
             lambda stubs: stubs.backfills.CreateBackfill, request
         )
@@ -57,13 +57,13 @@ class BackfillCalls:
 
     async def get_backfill(self, backfill_id: int, *, linearizable: bool = False) -> Backfill:
         """The backfill with that id. Raises BackfillNotFound."""
-        request = backfill_pb2.GetBackfillRequest(id=backfill_id, read=self._read(linearizable))
+        request = build(backfill_pb2.GetBackfillRequest, id=backfill_id, read=self._read(linearizable))
         answer: backfill_pb2.GetBackfillResponse = await self._call(lambda stubs: stubs.backfills.GetBackfill, request)
         return backfill_value(answer.backfill)
 
     def backfills(self, job_id: int, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[Backfill]:
         """The backfills of a job, newest first, page by page as they are consumed."""
-        request = backfill_pb2.ListBackfillsRequest(job_id=job_id, page_size=page_size)
+        request = build(backfill_pb2.ListBackfillsRequest, job_id=job_id, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.backfills.ListBackfills,
             request,
@@ -74,7 +74,7 @@ class BackfillCalls:
 
     async def cancel_backfill(self, backfill_id: int, *, request_id: str | None = None) -> Backfill:
         """Lets nothing more of it fire; what has fired goes on. Harmless when repeated. Raises BackfillNotFound."""
-        request = backfill_pb2.CancelBackfillRequest(id=backfill_id, request_id=convert.request_id(request_id))
+        request = build(backfill_pb2.CancelBackfillRequest, id=backfill_id, request_id=convert.request_id(request_id))
         answer: backfill_pb2.CancelBackfillResponse = await self._mutate(
             lambda stubs: stubs.backfills.CancelBackfill, request
         )

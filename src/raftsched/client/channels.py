@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from raftsched.client.errors import ClientClosed, RaftschedError, from_rpc
+from raftsched.client.errors import ClientClosed, InvalidField, RaftschedError, from_rpc
 from raftsched.v1.backfill_pb2_grpc import BackfillServiceStub
 from raftsched.v1.calendar_pb2_grpc import CalendarServiceStub
 from raftsched.v1.cluster_pb2_grpc import ClusterServiceStub
@@ -196,7 +196,11 @@ class ChannelPool:
 
 
 def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
-    """The addresses without repeats. Raises ValueError if there is none, or one string where a sequence belongs."""
+    """The addresses without repeats. Raises InvalidField if there is none, or one that is not "host:port"."""
     if isinstance(addresses, str) or not addresses:
-        raise ValueError('addresses must be a sequence of at least one "host:port"')
+        raise InvalidField('must be a sequence of at least one "host:port"', field="addresses")
+    for number, address in enumerate(addresses):
+        host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+        if not host or not (port.isascii() and port.isdigit()):
+            raise InvalidField(f'{address!r} is not "host:port"', field=f"addresses[{number}]")
     return tuple(dict.fromkeys(addresses))

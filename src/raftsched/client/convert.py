@@ -13,12 +13,14 @@ from raftsched.client.fields import (
     EPOCH,
     assign,
     enum_value,
-    fill,
+    extend,
     member_name,
     optional_time,
     set_duration,
+    set_labels,
     span_value,
     time_value,
+    within,
 )
 from raftsched.client.schedules import CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.v1 import cluster_pb2, dedup_pb2, execution_pb2, job_pb2, limit_pb2, workflow_pb2
@@ -51,10 +53,11 @@ def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = 
         if value:
             assign(job, field, value)
     if spec.labels:
-        fill(lambda: job.labels.update(spec.labels), "labels")
+        set_labels(job, spec.labels)
     set_schedule(job, spec, is_needed=needs_schedule)
     if spec.retry is not None:
-        _set_retry(job.retry, spec.retry)
+        with within("retry"):
+            _set_retry(job.retry, spec.retry)
     if spec.run_timeout is not None:
         set_duration(job.run_timeout, spec.run_timeout, "run_timeout")
     if spec.jitter is not None:
@@ -66,7 +69,8 @@ def job_message(spec: values.JobSpec, namespace: str, *, needs_schedule: bool = 
     if spec.start_deadline is not None:
         set_duration(job.start_deadline, spec.start_deadline, "start_deadline")
     if spec.retention is not None:
-        _set_retention(job.retention, spec.retention)
+        with within("retention"):
+            _set_retention(job.retention, spec.retention)
     if spec.overlap is not values.OverlapPolicy.UNSPECIFIED:
         member = member_name(values.OverlapPolicy, spec.overlap, "overlap")
         assign(job, "overlap", f"OVERLAP_POLICY_{member}")
@@ -104,9 +108,9 @@ def job_changes(changes: Mapping[str, Any]) -> tuple[job_pb2.Job, list[str]]:
 
 
 def request_id(given: str | None) -> str:
-    """The caller's, or a new one. Raises ValueError for an empty one: it would protect nothing."""
-    if given == "":
-        raise ValueError("request_id: must not be empty; leave it out to have one made")
+    """The caller's, or a new one. Raises InvalidField for an empty one: it would protect nothing."""
+    if given is not None and not (isinstance(given, str) and given):
+        raise InvalidField("must be a string that is not empty; leave it out to have one made", field="request_id")
     return uuid.uuid4().hex if given is None else given
 
 
@@ -187,13 +191,10 @@ def node_message(node: values.Node, namespace: str) -> workflow_pb2.WorkflowNode
     """Raises InvalidField."""
     message = workflow_pb2.WorkflowNode()
     assign(message, "name", node.name)
-    try:
+    with within("job"):
         message.job.CopyFrom(job_message(node.job, namespace, needs_schedule=not node.depends_on))
-        fill(lambda: message.depends_on.extend(node.depends_on), "depends_on")
-        set_rule(message, node.rule)
-    except InvalidField as error:
-        error.field = f"{node.name}.{error.field}"
-        raise
+    extend(message, "depends_on", node.depends_on)
+    set_rule(message, node.rule)
     return message
 
 
@@ -393,7 +394,7 @@ def _set_retention(message: job_pb2.Retention, retention: values.Retention) -> N
     # An empty one is none, and the cluster's defaults count.
     message.SetInParent()
     if retention.max_age is not None:
-        set_duration(message.max_age, retention.max_age, "retention.max_age")
+        set_duration(message.max_age, retention.max_age, "max_age")
     assign(message, "max_executions", retention.max_executions)
 
 
@@ -407,7 +408,7 @@ def _set_retry(message: job_pb2.RetryPolicy, retry: values.RetryPolicy) -> None:
         assign(message, "backoff", f"BACKOFF_{member_name(values.Backoff, retry.backoff, 'backoff')}")
     if retry.max_elapsed is not None:
         set_duration(message.max_elapsed, retry.max_elapsed, "max_elapsed")
-    fill(lambda: message.non_retryable_errors.extend(retry.non_retryable_errors), "non_retryable_errors")
+    extend(message, "non_retryable_errors", retry.non_retryable_errors)
 
 
 def _encode_payload(payload: Any) -> tuple[bytes, str]:

@@ -1,13 +1,12 @@
 """Schedules and calendars to protobuf messages and back."""
 
 from datetime import date, datetime
-from functools import partial
 
 from google.protobuf.message import Message
 
 from raftsched.client import values
 from raftsched.client.errors import InvalidField
-from raftsched.client.fields import assign, fill, member_name, set_duration, set_time, time_value
+from raftsched.client.fields import assign, extend, member_name, set_duration, set_time, time_value
 from raftsched.client.schedules import Calendar, CalendarRule, CalendarUse, FoldPolicy, GapPolicy
 from raftsched.v1 import calendar_pb2, job_pb2
 
@@ -31,7 +30,7 @@ def set_schedule(job: job_pb2.Job, spec: values.JobSpec, *, is_needed: bool) -> 
     elif spec.cron is not None:
         _set_cron(job.cron, spec)
     elif spec.depends_on:
-        fill(lambda: job.dependencies.job_ids.extend(spec.depends_on), "depends_on")
+        extend(job.dependencies, "job_ids", spec.depends_on, "depends_on")
         set_rule(job.dependencies, spec.rule)
     elif spec.every is not None:
         set_duration(job.interval.every, spec.every, "every")
@@ -43,13 +42,10 @@ def set_schedule(job: job_pb2.Job, spec: values.JobSpec, *, is_needed: bool) -> 
 
 def _set_cron(cron: job_pb2.Cron, spec: values.JobSpec) -> None:
     cron.SetInParent()
-    assign(cron, "expression", spec.cron)
+    assign(cron, "expression", spec.cron, "cron")
     assign(cron, "time_zone", spec.time_zone)
     for field, name in (("more_expressions", "more_crons"), ("exclude", "exclude")):
-        expressions = getattr(spec, name)
-        if isinstance(expressions, str):
-            raise InvalidField("a sequence of expressions is right", field=name)
-        fill(partial(getattr(cron, field).extend, expressions), name)
+        extend(cron, field, getattr(spec, name), name)
     if spec.gap is not GapPolicy.UNSPECIFIED:
         assign(cron, "gap", f"GAP_POLICY_{member_name(GapPolicy, spec.gap, 'gap')}")
     if spec.fold is not FoldPolicy.UNSPECIFIED:

@@ -7,6 +7,7 @@ from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.errors import RaftschedError
+from raftsched.client.fields import within
 from raftsched.client.schedules import CalendarUse, FoldPolicy, GapPolicy
 from raftsched.client.values import (
     CatchUpPolicy,
@@ -120,9 +121,9 @@ class CreateCalls:
 
     async def create_spec(self, spec: JobSpec, *, request_id: str | None = None) -> Job:
         """Registers one job; as create."""
-        request = job_pb2.CreateJobRequest(
-            job=convert.job_message(spec, self.namespace), request_id=convert.request_id(request_id)
-        )
+        with within("job"):
+            job = convert.job_message(spec, self.namespace)
+        request = job_pb2.CreateJobRequest(job=job, request_id=convert.request_id(request_id))
         answer: job_pb2.CreateJobResponse = await self._mutate(lambda stubs: stubs.jobs.CreateJob, request)
         return convert.job_value(answer.job, existed=answer.existed)
 
@@ -156,8 +157,9 @@ class CreateCalls:
 def _batches(specs: Iterable[JobSpec], namespace: str) -> Iterator[list[job_pb2.Job]]:
     batch: list[job_pb2.Job] = []
     size = 0
-    for spec in specs:
-        job = convert.job_message(spec, namespace)
+    for number, spec in enumerate(specs):
+        with within(f"jobs[{number}]"):
+            job = convert.job_message(spec, namespace)
         # Eight bytes for the field's tag and length.
         job_bytes = job.ByteSize() + 8
         if batch and (len(batch) == BATCH_JOBS or size + job_bytes > BATCH_BYTES):

@@ -62,7 +62,7 @@ class RaftschedError(Exception):
         return self.message
 
 
-class InvalidField(RaftschedError):
+class InvalidField(RaftschedError, ValueError):
     """A field's value is not allowed."""
 
     default_reason = "INVALID_FIELD"

@@ -1,12 +1,18 @@
 """The functions a worker can run, by name, and how each is called."""
 
 import inspect
+import re
+import reprlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from raftsched.client.errors import InvalidField
 from raftsched.client.failures import PlainFailure
+
+# As the cluster takes it for jobs; see job.proto.
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
 
 
 class Mode(Enum):
@@ -47,9 +53,12 @@ class HandlerRegistry:
         return tuple(sorted(self._handlers))
 
     def add(self, name: str, function: Callable[..., Any], *, process: bool, inline: bool) -> None:
-        """Raises ValueError for a name that is taken or a function that cannot run that way."""
+        """Raises InvalidField for a name that is taken or none, or a function that cannot run that way."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            right = "1–200 characters of A–Z, a–z, 0–9, _ . : / and - are right"
+            raise InvalidField(f"{reprlib.repr(name)} is no name of a handler; {right}", field="name")
         if name in self._handlers:
-            raise ValueError(f"there is a handler {name!r} already")
+            raise InvalidField(f"there is a handler {name!r} already", field="name")
         self._handlers[name] = Handler(name, function, _mode(function, process=process, inline=inline))
 
     def all_for(self, names: Iterable[str]) -> list[Handler]:
@@ -67,15 +76,18 @@ class HandlerRegistry:
 
 def _mode(function: Callable[..., Any], *, process: bool, inline: bool) -> Mode:
     if process and inline:
-        raise ValueError("a handler is either inline or runs in a process")
+        raise InvalidField("a handler is either inline or runs in a process", field="process")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ValueError("a handler must not be a generator: nobody would run it")
+        raise InvalidField("a handler must not be a generator: nobody would run it", field="function")
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004
         if process:
-            raise ValueError("a handler that runs in a process is a plain function, not async")
+            raise InvalidField("a handler that runs in a process is a plain function, not async", field="process")
         return Mode.ASYNC
     if process:
-        if "<locals>" in getattr(function, "__qualname__", "<locals>"):
-            raise ValueError("a handler that runs in a process must be a function at the top level of its module")
+        # <locals> and <lambda>: another process could not import it.
+        if "<" in getattr(function, "__qualname__", "<"):
+            raise InvalidField(
+                "a handler that runs in a process must be a function at the top level of its module", field="process"
+            )
         return Mode.PROCESS
     return Mode.INLINE if inline else Mode.THREAD

@@ -17,7 +17,7 @@ from raftsched.client.cluster_values import (
 )
 from raftsched.client.create_calls import CreateCalls
 from raftsched.client.errors import RaftschedError
-from raftsched.client.fields import set_time
+from raftsched.client.fields import assign, build, extend, set_labels, set_time, within
 from raftsched.client.key_calls import KeyCalls
 from raftsched.client.limit_calls import LimitCalls
 from raftsched.client.values import (
@@ -83,14 +83,16 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
     async def get(self, job_id: int, *, linearizable: bool = False) -> Job:
         """The job with that id. Raises JobNotFound."""
-        request = job_pb2.GetJobRequest(id=job_id, read=self._read(linearizable))
+        request = build(job_pb2.GetJobRequest, id=job_id, read=self._read(linearizable))
         answer: job_pb2.GetJobResponse = await self._call(lambda stubs: stubs.jobs.GetJob, request)
         return convert.job_value(answer.job)
 
     async def get_by_name(self, name: str, *, namespace: str = "", linearizable: bool = False) -> Job:
         """The newest job with that name. Raises JobNotFound."""
-        request = job_pb2.GetJobRequest(
-            name=job_pb2.JobName(namespace=namespace or self.namespace, name=name), read=self._read(linearizable)
+        request = build(
+            job_pb2.GetJobRequest,
+            name=build(job_pb2.JobName, namespace=namespace or self.namespace, name=name),
+            read=self._read(linearizable),
         )
         answer: job_pb2.GetJobResponse = await self._call(lambda stubs: stubs.jobs.GetJob, request)
         return convert.job_value(answer.job)
@@ -107,12 +109,11 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         linearizable: bool = False,
     ) -> AsyncIterator[Job]:
         """The jobs that match all that is given, in order of id, page by page as they are consumed."""
-        job_filter = job_pb2.JobFilter(
-            namespace=namespace or self.namespace, handler=handler, labels=labels or {}, queue=queue
-        )
+        job_filter = build(job_pb2.JobFilter, namespace=namespace or self.namespace, handler=handler, queue=queue)
+        set_labels(job_filter, labels or {})
         if state is not None:
             convert.set_job_state(job_filter, state)
-        request = job_pb2.ListJobsRequest(filter=job_filter, page_size=page_size)
+        request = build(job_pb2.ListJobsRequest, filter=job_filter, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.jobs.ListJobs, request, linearizable, lambda page: page.jobs, convert.job_value
         )
@@ -122,7 +123,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
         Raises JobRunning while an execution of it runs, JobFinished when nothing is left to cancel, JobNotFound.
         """
-        request = job_pb2.CancelJobRequest(id=job_id, request_id=convert.request_id(request_id))
+        request = build(job_pb2.CancelJobRequest, id=job_id, request_id=convert.request_id(request_id))
         answer: job_pb2.CancelJobResponse = await self._mutate(lambda stubs: stubs.jobs.CancelJob, request)
         return convert.job_value(answer.job)
 
@@ -132,7 +133,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         Harmless when repeated; another note replaces the one before.
         Raises JobStateForbids when nothing of it is to come, JobNotFound.
         """
-        request = job_pb2.PauseJobRequest(id=job_id, note=note, request_id=convert.request_id(request_id))
+        request = build(job_pb2.PauseJobRequest, id=job_id, note=note, request_id=convert.request_id(request_id))
         answer: job_pb2.PauseJobResponse = await self._mutate(lambda stubs: stubs.jobs.PauseJob, request)
         return convert.job_value(answer.job)
 
@@ -141,7 +142,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
         Harmless for one that is not paused. Raises JobStateForbids when it will not run again, JobNotFound.
         """
-        request = job_pb2.ResumeJobRequest(id=job_id, request_id=convert.request_id(request_id))
+        request = build(job_pb2.ResumeJobRequest, id=job_id, request_id=convert.request_id(request_id))
         answer: job_pb2.ResumeJobResponse = await self._mutate(lambda stubs: stubs.jobs.ResumeJob, request)
         return convert.job_value(answer.job)
 
@@ -150,7 +151,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
         Raises JobStateForbids while an execution of it is leased or running, JobNotFound.
         """
-        request = job_pb2.DeleteJobRequest(id=job_id, request_id=convert.request_id(request_id))
+        request = build(job_pb2.DeleteJobRequest, id=job_id, request_id=convert.request_id(request_id))
         await self._mutate(lambda stubs: stubs.jobs.DeleteJob, request)
 
     async def update(self, job_id: int, /, *, etag: str = "", request_id: str | None = None, **changes: Any) -> Job:
@@ -160,16 +161,17 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         fired with. With the `etag` of an earlier answer it raises EtagMismatch if the job has changed since. Raises
         InvalidField, NameTaken, JobStateForbids, JobNotFound.
         """
-        job, names = convert.job_changes(changes)
-        job.id = job_id
-        request = job_pb2.UpdateJobRequest(job=job, etag=etag, request_id=convert.request_id(request_id))
+        with within("job"):
+            job, names = convert.job_changes(changes)
+            assign(job, "id", job_id)
+        request = build(job_pb2.UpdateJobRequest, job=job, etag=etag, request_id=convert.request_id(request_id))
         request.update_mask.paths.extend(names)
         answer: job_pb2.UpdateJobResponse = await self._mutate(lambda stubs: stubs.jobs.UpdateJob, request)
         return convert.job_value(answer.job)
 
     async def reschedule(self, job_id: int, run_at: datetime, *, request_id: str | None = None) -> Job:
         """Gives a job that runs once, and has not yet, another time. Raises JobStateForbids, JobNotFound."""
-        request = job_pb2.RescheduleJobRequest(id=job_id, request_id=convert.request_id(request_id))
+        request = build(job_pb2.RescheduleJobRequest, id=job_id, request_id=convert.request_id(request_id))
         set_time(request.run_at, run_at, "run_at")
         answer: job_pb2.RescheduleJobResponse = await self._mutate(lambda stubs: stubs.jobs.RescheduleJob, request)
         return convert.job_value(answer.job)
@@ -189,7 +191,8 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         `ignore_overlap` starts it in any case. The same request_id starts one execution, however often it is sent.
         Raises JobStateForbids for a job that is cancelled or waits for others, JobNotFound.
         """
-        request = job_pb2.TriggerJobRequest(
+        request = build(
+            job_pb2.TriggerJobRequest,
             id=job_id,
             ignore_overlap=ignore_overlap,
             refuse_overlap=refuse_overlap,
@@ -202,7 +205,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
     async def get_execution(self, execution_id: int, *, linearizable: bool = False) -> Execution:
         """The execution with that id. Raises ExecutionNotFound."""
-        request = execution_pb2.GetExecutionRequest(id=execution_id, read=self._read(linearizable))
+        request = build(execution_pb2.GetExecutionRequest, id=execution_id, read=self._read(linearizable))
         answer: execution_pb2.GetExecutionResponse = await self._call(
             lambda stubs: stubs.executions.GetExecution, request
         )
@@ -213,7 +216,9 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
         Repeating it asks again. Raises ExecutionFinished, ExecutionNotFound.
         """
-        request = execution_pb2.CancelExecutionRequest(id=execution_id, request_id=convert.request_id(request_id))
+        request = build(
+            execution_pb2.CancelExecutionRequest, id=execution_id, request_id=convert.request_id(request_id)
+        )
         answer: execution_pb2.CancelExecutionResponse = await self._mutate(
             lambda stubs: stubs.executions.CancelExecution, request
         )
@@ -221,7 +226,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
 
     def executions(self, job_id: int, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[Execution]:
         """The executions of a job, newest first, page by page as they are consumed."""
-        request = execution_pb2.ListExecutionsRequest(job_id=job_id, page_size=page_size)
+        request = build(execution_pb2.ListExecutionsRequest, job_id=job_id, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.executions.ListExecutions,
             request,
@@ -234,7 +239,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         self, job_id: int, *, page_size: int = 0, linearizable: bool = False
     ) -> AsyncIterator[SkippedOccurrence]:
         """The occurrences of a job that did not run, with the reason, oldest first."""
-        request = execution_pb2.ListSkippedOccurrencesRequest(job_id=job_id, page_size=page_size)
+        request = build(execution_pb2.ListSkippedOccurrencesRequest, job_id=job_id, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.executions.ListSkippedOccurrences,
             request,
@@ -253,7 +258,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         linearizable: bool = False,
     ) -> AsyncIterator[Occurrence]:
         """What happened to each scheduled time of a job, newest first: from `start` on and before `end`."""
-        request = execution_pb2.ListOccurrencesRequest(job_id=job_id, page_size=page_size)
+        request = build(execution_pb2.ListOccurrencesRequest, job_id=job_id, page_size=page_size)
         if start is not None:
             set_time(request.start, start, "start")
         if end is not None:
@@ -270,7 +275,9 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         self, *, namespace: str = "", page_size: int = 0, linearizable: bool = False
     ) -> AsyncIterator[DeadLetter]:
         """The executions of a namespace that ended in the dead letters and were not replayed, oldest first."""
-        request = execution_pb2.ListDeadLettersRequest(namespace=namespace or self.namespace, page_size=page_size)
+        request = build(
+            execution_pb2.ListDeadLettersRequest, namespace=namespace or self.namespace, page_size=page_size
+        )
         return self._pages(
             lambda stubs: stubs.executions.ListDeadLetters,
             request,
@@ -288,9 +295,8 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         old = [*execution_ids]
         new: list[int] = []
         for first in range(0, len(old), BATCH_REPLAYS):
-            request = execution_pb2.ReplayDeadLettersRequest(
-                execution_ids=old[first : first + BATCH_REPLAYS], request_id=f"{key}/{first // BATCH_REPLAYS}"
-            )
+            request = build(execution_pb2.ReplayDeadLettersRequest, request_id=f"{key}/{first // BATCH_REPLAYS}")
+            extend(request, "execution_ids", old[first : first + BATCH_REPLAYS])
             answer: execution_pb2.ReplayDeadLettersResponse = await self._mutate(
                 lambda stubs: stubs.executions.ReplayDeadLetters, request
             )
@@ -300,7 +306,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
     async def status(self, address: str | None = None, *, linearizable: bool = False) -> ClusterStatus:
         """What a node knows of the cluster: any node, or the one at `address`, which must be one of `addresses`."""
         # No min_index: a node that lags behind should say so rather than keep its operator waiting.
-        request = cluster_pb2.GetStatusRequest(read=job_pb2.ReadOptions(linearizable=linearizable))
+        request = build(cluster_pb2.GetStatusRequest, read=job_pb2.ReadOptions(linearizable=linearizable))
         answer: cluster_pb2.GetStatusResponse = await self._pool.call(
             lambda stubs: stubs.cluster.GetStatus, request, timeout_s=self._timeout_s, address=address
         )
@@ -312,7 +318,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         Repeating it changes nothing. The errors have the reasons MEMBER_EXISTS (with another address),
         MEMBERSHIP_CHANGE_IN_PROGRESS, LEADER_NOT_READY.
         """
-        request = cluster_pb2.AddNodeRequest(id=node_id, address=address)
+        request = build(cluster_pb2.AddNodeRequest, id=node_id, address=address)
         answer: cluster_pb2.AddNodeResponse = await self._pool.call(
             lambda stubs: stubs.cluster.AddNode, request, timeout_s=self._timeout_s
         )
@@ -325,7 +331,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         """
         answer: cluster_pb2.RemoveNodeResponse = await self._pool.call(
             lambda stubs: stubs.cluster.RemoveNode,
-            cluster_pb2.RemoveNodeRequest(id=node_id),
+            build(cluster_pb2.RemoveNodeRequest, id=node_id),
             timeout_s=self._timeout_s,
         )
         return convert.node_values(answer.nodes)
@@ -337,7 +343,7 @@ class Client(BackfillCalls, CreateCalls, CalendarCalls, KeyCalls, LimitCalls, Wo
         """
         answer: cluster_pb2.TransferLeadershipResponse = await self._pool.call(
             lambda stubs: stubs.cluster.TransferLeadership,
-            cluster_pb2.TransferLeadershipRequest(to=to or 0),
+            build(cluster_pb2.TransferLeadershipRequest, to=to or 0),
             timeout_s=self._timeout_s,
         )
         return answer.leader

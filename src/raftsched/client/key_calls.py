@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from raftsched.client import convert
-from raftsched.client.fields import set_duration
+from raftsched.client.fields import build, set_duration
 from raftsched.client.values import KeyClaim
 from raftsched.v1 import dedup_pb2
 
@@ -23,8 +23,12 @@ class KeyCalls:
         `claimed`. The key is kept for `keep` after its last change, 7 days by default. Raises LeaseOver when that run
         was overtaken.
         """
-        request = dedup_pb2.ClaimRequest(
-            namespace=namespace or self.namespace, key=key, execution_id=execution_id, token=token
+        request = build(
+            dedup_pb2.ClaimRequest,
+            namespace=namespace or self.namespace,
+            key=key,
+            execution_id=execution_id,
+            token=token,
         )
         if keep is not None:
             set_duration(request.keep, keep, "keep")
@@ -36,7 +40,9 @@ class KeyCalls:
 
         Repeating it is harmless. Raises KeyNotOwned when another run has claimed the key since.
         """
-        request = dedup_pb2.CompleteRequest(namespace=namespace or self.namespace, key=key, token=token, result=result)
+        request = build(
+            dedup_pb2.CompleteRequest, namespace=namespace or self.namespace, key=key, token=token, result=result
+        )
         await self._call(lambda stubs: stubs.dedup.Complete, request)
 
     async def _call(self, method: Any, request: Any) -> Any:

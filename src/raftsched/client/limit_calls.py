@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from raftsched.client import convert
+from raftsched.client.fields import build
 from raftsched.client.values import Limit, LimitScope
 from raftsched.v1 import limit_pb2
 
@@ -26,7 +27,7 @@ class LimitCalls:
 
         0 for concurrency and rate: any number. It counts from the next lease on; repeating it changes nothing.
         """
-        request = limit_pb2.PutLimitRequest(request_id=convert.request_id(request_id))
+        request = build(limit_pb2.PutLimitRequest, request_id=convert.request_id(request_id))
         request.limit.SetInParent()
         convert.fill_limit(
             request.limit,
@@ -38,7 +39,7 @@ class LimitCalls:
 
     def limits(self, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[Limit]:
         """All limits in order of scope and name, with what is leased under each, page by page as they are consumed."""
-        request = limit_pb2.ListLimitsRequest(page_size=page_size)
+        request = build(limit_pb2.ListLimitsRequest, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.limits.ListLimits,
             request,
@@ -49,7 +50,7 @@ class LimitCalls:
 
     async def delete_limit(self, scope: LimitScope, name: str, *, request_id: str | None = None) -> None:
         """Deletes a limit; harmless when there is none."""
-        request = limit_pb2.DeleteLimitRequest(request_id=convert.request_id(request_id))
+        request = build(limit_pb2.DeleteLimitRequest, request_id=convert.request_id(request_id))
         convert.fill_limit(request, scope, {"name": name})
         await self._mutate(lambda stubs: stubs.limits.DeleteLimit, request)
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import functools
+import inspect
 import threading
+import types
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_args
 
 import grpc
 
@@ -38,6 +40,11 @@ def _iterating(
         while chunk := self._run(_take(items, _CHUNK)):
             yield from chunk
 
+    # As help() and editors tell it.
+    signature = inspect.signature(method)
+    returned = types.GenericAlias(Iterator, get_args(signature.return_annotation))
+    call.__annotations__ = {**method.__annotations__, "return": returned}
+    call.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
     return call
 
 

@@ -123,7 +123,7 @@ class Worker:
         It succeeds by returning. Whatever it raises is a failure, which is retried as the job says; PermanentError
         is not retried, RetryAfter says when, and Snooze is no failure: it runs again later. See Context for what it can
         know, and note that an execution may run more than once.
-        Raises ValueError.
+        Raises InvalidField.
         """
 
         def register(function: F) -> F:

@@ -1,12 +1,17 @@
 """The client's calls about workflows and results."""
 
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from raftsched.client import convert
+from raftsched.client.fields import build, within
 from raftsched.client.values import Node, NodeState, Workflow
 from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
+
+
+def _node(number: int, node: Node, namespace: str) -> workflow_pb2.WorkflowNode:
+    with within(f"nodes[{number}]"):
+        return convert.node_message(node, namespace)
 
 
 class WorkflowCalls:
@@ -20,11 +25,10 @@ class WorkflowCalls:
         `request_id` is an idempotency key, as in create. Raises DependencyCycle and UnknownNode, which name the path,
         InvalidField, NameTaken and IdempotencyConflict.
         """
-        if request_id == "":
-            raise ValueError("request_id: must not be empty; leave it out to have one made")
-        request = workflow_pb2.CreateWorkflowRequest(
-            nodes=[convert.node_message(node, self.namespace) for node in nodes],
-            request_id=uuid.uuid4().hex if request_id is None else request_id,
+        request = build(
+            workflow_pb2.CreateWorkflowRequest,
+            nodes=[_node(number, node, self.namespace) for number, node in enumerate(nodes)],
+            request_id=convert.request_id(request_id),
         )
         answer: workflow_pb2.CreateWorkflowResponse = await self._mutate(
             lambda stubs: stubs.workflows.CreateWorkflow, request
@@ -34,7 +38,7 @@ class WorkflowCalls:
 
     def workflow(self, workflow_id: int, *, page_size: int = 0, linearizable: bool = False) -> AsyncIterator[NodeState]:
         """The nodes of a workflow with their jobs, in the order of the request. Raises WorkflowNotFound."""
-        request = workflow_pb2.GetWorkflowRequest(id=workflow_id, page_size=page_size)
+        request = build(workflow_pb2.GetWorkflowRequest, id=workflow_id, page_size=page_size)
         return self._pages(
             lambda stubs: stubs.workflows.GetWorkflow,
             request,
@@ -48,7 +52,7 @@ class WorkflowCalls:
 
         Raises ExecutionNotFound, and NoResult while it has not succeeded.
         """
-        request = execution_pb2.GetResultRequest(execution_id=execution_id, read=self._read(linearizable))
+        request = build(execution_pb2.GetResultRequest, execution_id=execution_id, read=self._read(linearizable))
         answer: execution_pb2.GetResultResponse = await self._call(lambda stubs: stubs.executions.GetResult, request)
         return answer.result
 

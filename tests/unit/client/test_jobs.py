@@ -19,6 +19,7 @@ from raftsched.client import (
     NoQuorum,
     OverlapPolicy,
     RaftschedError,
+    Retention,
     RetryPolicy,
     Unavailable,
     channels,
@@ -85,7 +86,12 @@ async def test_times_of_any_zone_become_utc_and_payloads_keep_their_kind() -> No
         ("every", JobSpec("h", every=5)),  # type: ignore[arg-type]
         ("priority", JobSpec("h", run_at=NOW, priority=-1)),
         ("payload", JobSpec("h", run_at=NOW, payload=object())),
-        ("labels", JobSpec("h", run_at=NOW, labels={"a": 1})),  # type: ignore[dict-item]
+        ("labels[a]", JobSpec("h", run_at=NOW, labels={"a": 1})),  # type: ignore[dict-item]
+        ("labels", JobSpec("h", run_at=NOW, labels={1: "a"})),  # type: ignore[dict-item]
+        ("cron", JobSpec("h", cron=["@daily"])),  # type: ignore[arg-type]
+        ("depends_on[1]", JobSpec("h", depends_on=[1, "x"])),  # type: ignore[list-item]
+        ("retry.max_attempts", JobSpec("h", run_at=NOW, retry=RetryPolicy(max_attempts=-1))),
+        ("retention.max_executions", JobSpec("h", run_at=NOW, retention=Retention(max_executions=-1))),
         ("overlap", JobSpec("h", run_at=NOW, overlap="SOMETIMES")),  # type: ignore[arg-type]
         ("name", JobSpec("h", run_at=NOW, name="\ud800")),
     ],
@@ -94,7 +100,33 @@ async def test_what_cannot_be_sent_is_refused_with_its_field(field: str, spec: J
     async with Client(["127.0.0.1:1"]) as client:
         with pytest.raises(InvalidField) as refused:
             await client.create_spec(spec)
-        assert refused.value.field == field
+        assert refused.value.field == f"job.{field}"
+        with pytest.raises(InvalidField) as refused:
+            await client.create_many([JobSpec("h", run_at=NOW), spec])
+        assert refused.value.field == f"jobs[1].{field}"
+
+
+async def test_a_value_of_another_kind_is_named_with_what_would_be_right() -> None:
+    async with Client(["127.0.0.1:1"]) as client:
+        for call, field in (
+            (client.get("foo"), "id"),  # type: ignore[arg-type]
+            (client.cancel_execution(-1), "id"),
+            (client.pause(1, note=5), "note"),  # type: ignore[arg-type]
+            (client.replay([1, "x"]), "execution_ids[1]"),  # type: ignore[list-item]
+            (client.update(1, priority=-1), "job.priority"),
+            (client.trigger(1, request_id=5), "request_id"),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(InvalidField) as refused:
+                await call
+            assert refused.value.field == field
+    with pytest.raises(InvalidField, match="-1 is not a whole number from 0 to 4,294,967,295"):
+        await client.create("h", run_at=NOW, priority=-1)
+
+
+def test_an_address_without_a_port_is_refused() -> None:
+    with pytest.raises(InvalidField) as refused:
+        Client(["127.0.0.1:1", "foo"])
+    assert refused.value.field == "addresses[1]"
 
 
 async def test_a_mutation_is_repeated_with_the_same_request_id_until_a_node_carries_it_out() -> None:

@@ -110,4 +110,4 @@ async def test_what_does_not_belong_together_is_refused_here(
 ) -> None:
     with pytest.raises(InvalidField) as caught:
         await client.create_spec(JobSpec("h", **fields))
-    assert caught.value.field == field
+    assert caught.value.field == f"job.{field}"

@@ -1,16 +1,17 @@
 """The blocking client answers as the asyncio one does, from any thread, and leaves nothing behind."""
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TypeVar, get_args, get_origin
 
 import grpc
 import pytest
 
-from raftsched.client import ClientClosed, JobRunning, JobSpec, SyncClient
+from raftsched.client import Client, ClientClosed, JobRunning, JobSpec, SyncClient
 
 from .scripted_jobs import JobsNode, hang, refusal
 
@@ -99,3 +100,18 @@ def test_bad_arguments_start_no_thread() -> None:
     with pytest.raises(ValueError, match="addresses"):
         SyncClient([])
     assert client_threads() == before
+
+
+def test_what_help_tells_of_a_method_is_what_it_returns() -> None:
+    for name, method in inspect.getmembers(SyncClient, inspect.isfunction):
+        of_async = getattr(Client, name, None)
+        if name.startswith("_") or of_async is None or name == "close":
+            continue
+        asynchronous, blocking = inspect.signature(of_async), inspect.signature(method)
+        assert list(blocking.parameters) == list(asynchronous.parameters)
+        assert method.__annotations__["return"] == blocking.return_annotation
+        if inspect.iscoroutinefunction(of_async):
+            assert blocking.return_annotation == asynchronous.return_annotation
+        else:
+            assert get_origin(blocking.return_annotation) is Iterator
+            assert get_args(blocking.return_annotation) == get_args(asynchronous.return_annotation)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from raftsched.client import Context, PermanentError, StopReason, Worker, link
+from raftsched.client import Context, InvalidField, PermanentError, StopReason, Worker, link
 from raftsched.v1 import worker_pb2
 
 from .scripted_cluster import ScriptedCluster, serving
@@ -351,6 +351,16 @@ async def test_handlers_are_checked_when_they_are_registered() -> None:
         worker.handler("other", process=True)(taken)
     with pytest.raises(ValueError, match="top level"):
         worker.handler("other", process=True)(lambda _context, _payload: None)
+    at_top_level = eval("lambda context, payload: None", {})
+    for name, function, process, field in (
+        ("other", at_top_level, True, "process"),
+        ("a b", taken, False, "name"),
+        ("", taken, False, "name"),
+        ("x" * 201, taken, False, "name"),
+    ):
+        with pytest.raises(InvalidField) as refused:
+            worker.handler(name, process=process)(function)
+        assert refused.value.field == field
     assert worker.handler_names == ("taken",)
 
 

@@ -244,8 +244,9 @@ def test_a_script_creates_and_reads_workflows(node: str) -> None:
             client.create("h", run_at=later, depends_on=[1])
         with pytest.raises(InvalidField, match="only a job with depends_on has a rule"):
             client.create("h", run_at=later, rule=DependencyRule.ALL_DONE)
-        with pytest.raises(InvalidField):
+        with pytest.raises(InvalidField) as rootless:
             client.create_workflow([Node("a", JobSpec("h"))])
+        assert rootless.value.field == "nodes[0].job.schedule"
 
 
 async def test_results_are_a_column_only_where_something_was_returned() -> None:
