@@ -15,6 +15,7 @@ from raftsched.api.dependencies import WaitsFor, checked_upstreams
 from raftsched.api.job_settings import DEFAULT_NAMESPACE, JobSettings, job_settings, profile_bytes
 from raftsched.api.recurrence import (
     CronKey,
+    check_pace,
     cron_difference,
     cron_key,
     interval_end_ms,
@@ -178,6 +179,8 @@ class CommandBuilder:
         profile = self._profiles.get(settings)
         if profile is None:
             profile = self._add_profile(settings)
+        if schedule and settings.occurrences.catch_up_interval is not None:
+            check_pace(job)
         name, payload, labels = job.name, job.payload, job.labels
         if name:
             validate.check_text(name, limits.NAME_MAX_LENGTH, "name")

@@ -193,6 +193,11 @@ def _set_non_retryable(profile: command_pb2.Profile, names: Sequence[str]) -> No
                 f"empty; 1–{limits.ERROR_CLASS_MAX_LENGTH} characters are right", field=f"{field}[{number}]"
             )
         validate.check_text(name, limits.ERROR_CLASS_MAX_LENGTH, f"{field}[{number}]")
+        if any(map(str.isspace, name)):
+            raise InvalidField(
+                "no class has blanks in its name; such as ValueError or shop.CardDeclined is right",
+                field=f"{field}[{number}]",
+            )
     # A set: neither order nor repeats make another profile.
     profile.non_retryable_errors.extend(sorted(set(names)))
 

@@ -1,10 +1,12 @@
 """An update of a job: what its mask names put into the job as it is, checked like a job that is registered."""
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from raftsched.api.convert import create_jobs_command
 from raftsched.api.recurrence import no_calendar, resolve_hashed
 from raftsched.internal.v1 import command_pb2
+from raftsched.model import limits
 from raftsched.model.errors import InvalidField
 from raftsched.state.calendars import FindCalendar
 from raftsched.v1 import job_pb2
@@ -147,5 +149,6 @@ def _set_any_schedule(job: job_pb2.Job, now_ms: int) -> None:
     if kind == "run_at":
         job.run_at.FromMilliseconds(now_ms)
     elif kind in ("cron", "interval"):
-        job.interval.CopyFrom(job_pb2.Interval())
-        job.interval.every.FromSeconds(3600)
+        # Of an interval the length, to which the pace of catching up must keep.
+        every = job.interval.every if kind == "interval" else Duration(seconds=limits.INTERVAL_MAX_MS // 1000)
+        job.interval.CopyFrom(job_pb2.Interval(every=every))

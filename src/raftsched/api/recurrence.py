@@ -108,6 +108,21 @@ def cron_difference(stored: job_pb2.Job, requested: job_pb2.Job, namespace: str)
     return [name for field, name in _CRON_FIELDS.items() if getattr(before, field) != getattr(after, field)]
 
 
+def check_pace(job: job_pb2.Job) -> None:
+    """Raises InvalidField for an interval that is not longer than the time between occurrences that are caught up with.
+
+    Both have passed their own checks.
+    """
+    between = validate.milliseconds(job.interval.every) if job.HasField("interval") else every_ms(job.cron.expression)
+    pace_ms = validate.milliseconds(job.catch_up_interval)
+    if between is not None and pace_ms >= between:
+        raise InvalidField(
+            f"{validate.span_text(pace_ms)} is not shorter than the interval of {validate.span_text(between)}:"
+            " what was missed would never be caught up with",
+            field="catch_up_interval",
+        )
+
+
 def uses_calendars(jobs: Iterable[job_pb2.Job]) -> bool:
     """Then this node must have caught up before `calendars_for` says what there is."""
     return any(job.cron.calendars for job in jobs)
@@ -133,7 +148,7 @@ def _every(cron: job_pb2.Cron) -> command_pb2.Schedule | None:
         return None
     for field in _OTHERS:
         if getattr(cron, field) != getattr(job_pb2.Cron(), field):
-            raise InvalidField("@every stands alone; use `interval`, which has a start and an end", field=field)
+            raise InvalidField("@every stands alone; only an `interval` (--every) has more to it", field=field)
     return command_pb2.Schedule(every_ms=span_ms)
 
 

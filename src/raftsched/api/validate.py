@@ -198,7 +198,7 @@ def duration_ms(duration: Duration, field: str, *, low_ms: int, high_ms: int) ->
         )
     if nanos % _NANOS_PER_MS:
         raise InvalidField("not a whole number of milliseconds", field=field)
-    span_ms = seconds * 1000 + nanos // _NANOS_PER_MS
+    span_ms = milliseconds(duration)
     if not low_ms <= span_ms <= high_ms:
         raise InvalidField(
             f"{span_text(span_ms)} is not within {span_text(low_ms)} – {span_text(high_ms)}", field=field
@@ -206,14 +206,20 @@ def duration_ms(duration: Duration, field: str, *, low_ms: int, high_ms: int) ->
     return span_ms
 
 
+def milliseconds(duration: Duration) -> int:
+    """Of a Duration that has passed duration_ms."""
+    return duration.seconds * 1000 + duration.nanos // _NANOS_PER_MS
+
+
 def span_text(span_ms: int) -> str:
     """For people: in the largest unit that it is a whole number of."""
     for unit_ms, unit in (
-        (limits.YEAR_MS, "years"),
-        (limits.DAY_MS, "days"),
+        (limits.YEAR_MS, "year"),
+        (limits.DAY_MS, "day"),
         (limits.HOUR_MS, "h"),
         (limits.SECOND_MS, "s"),
     ):
         if span_ms and span_ms % unit_ms == 0:
-            return f"{span_ms // unit_ms} {unit}"
+            count = span_ms // unit_ms
+            return f"{count} {unit}{'s' if count > 1 and unit_ms >= limits.DAY_MS else ''}"
     return f"{span_ms} ms" if span_ms else "0"

@@ -281,7 +281,7 @@ def _expand_nickname(text: str) -> str:
     if text in _NICKNAMES:
         return _NICKNAMES[text]
     if text == "@reboot":
-        raise _invalid("@reboot is not a time; a cluster has no boot. Use run_at or a cron expression")
+        raise _invalid("@reboot is not a time; a cluster has no boot; use another expression, or run it once")
     if text.startswith("@every"):
         raise _invalid("@every stands alone: it is an interval, without a time zone or any other expression beside it")
     raise _invalid(f"`{text}` is not a nickname; right are {', '.join(_NICKNAMES)}")
@@ -345,7 +345,11 @@ def _parse_term(which: CronField, term: str) -> range:
         raise invalid_term(which, term, f"the range ends before it begins; write {first_text}-…,…-{last_text}")
     step = int(step_text) if step_text else 1
     if not 1 <= step <= which.high - which.low + 1:
-        raise invalid_term(which, term, f"a step is 1–{which.high - which.low + 1}; for longer ones use `interval`")
+        raise invalid_term(
+            which,
+            term,
+            f"a step is 1–{which.high - which.low + 1}; for more use @every, such as @every 90m",
+        )
     return range(first, last + 1, step)
 
 

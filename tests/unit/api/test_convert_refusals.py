@@ -102,7 +102,7 @@ INVALID: list[tuple[dict[str, Any], str, str]] = [
     (
         {"cron": cron("@reboot")},
         "cron.expression",
-        "@reboot is not a time; a cluster has no boot. Use run_at or a cron expression",
+        "@reboot is not a time; a cluster has no boot; use another expression, or run it once",
     ),
     (
         {"cron": cron("R 2 * * *")},

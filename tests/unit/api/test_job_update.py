@@ -1,5 +1,7 @@
 """UpdateJob and RescheduleJob over a real channel."""
 
+from typing import Any
+
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -152,6 +154,25 @@ async def test_bad_updates_name_their_field(api: Api, names: list[str], fields: 
         await api.jobs.UpdateJob(request)
     assert (told.code, told.field) == (grpc.StatusCode.INVALID_ARGUMENT, field)
     assert await get(api, job.id) == job
+
+
+async def test_a_pace_of_catching_up_stays_shorter_than_the_interval(api: Api) -> None:
+    paced: dict[str, Any] = {"catch_up": job_pb2.CATCH_UP_POLICY_ALL, "catch_up_interval": Duration(seconds=59)}
+    by_interval = await create(api, **paced)
+    for changes in (
+        {"catch_up_interval": Duration(seconds=60)},
+        {"interval": job_pb2.Interval(every=Duration(seconds=59))},
+    ):
+        async with refused() as told:
+            await update(api, by_interval.id, **changes)
+        assert (told.code, told.field) == (grpc.StatusCode.INVALID_ARGUMENT, "job.catch_up_interval")
+    assert "59 s is not shorter than the interval of 59 s" in told.message
+    async with refused() as told:
+        await create(api, cron=job_pb2.Cron(expression="@every 59s"), **paced)
+    assert told.field == "job.catch_up_interval"
+    paced["catch_up_interval"] = Duration(seconds=7_200)
+    by_cron = await create(api, cron=job_pb2.Cron(expression="0 9 * * *"), **paced)
+    assert (await update(api, by_cron.id, priority=1)).priority == 1
 
 
 async def test_a_name_must_be_free_and_becomes_free(api: Api) -> None:

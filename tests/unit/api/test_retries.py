@@ -69,6 +69,7 @@ async def test_the_default_backoff_may_be_named_or_not(api: Api) -> None:
         ({"backoff": 9}, "job.retry.backoff"),
         ({"max_elapsed": Duration(seconds=0)}, "job.retry.max_elapsed"),
         ({"max_elapsed": Duration(seconds=MAX_ELAPSED_MAX_MS // 1000 + 1)}, "job.retry.max_elapsed"),
+        ({"non_retryable_errors": ["not a class"]}, "job.retry.non_retryable_errors[0]"),
         ({"non_retryable_errors": [""]}, "job.retry.non_retryable_errors[0]"),
         ({"non_retryable_errors": ["ok", "x" * 201]}, "job.retry.non_retryable_errors[1]"),
         ({"non_retryable_errors": [f"x{number}" for number in range(33)]}, "job.retry.non_retryable_errors"),

@@ -125,4 +125,4 @@ def test_what_protobuf_does_not_call_a_duration_is_refused(seconds: int, nanos: 
 
 def test_spans_are_told_in_their_largest_whole_unit() -> None:
     spans_ms = (0, 1, 999, 1000, 90_000, 3_600_000, 86_400_000, 365 * 86_400_000 + 21_600_000)
-    assert [span_text(span) for span in spans_ms] == ["0", "1 ms", "999 ms", "1 s", "90 s", "1 h", "1 days", "1 years"]
+    assert [span_text(span) for span in spans_ms] == ["0", "1 ms", "999 ms", "1 s", "90 s", "1 h", "1 day", "1 year"]

@@ -73,8 +73,8 @@ def test_an_expression_means_these_times(expression: str, start: str, expected: 
         ("* * * * jan", "day of week `jan`: jan is not 0–7 or sun–sat"),
         ("mon * * * *", "minute `mon`: mon is not 0–59"),
         ("10-5 * * * *", "minute `10-5`: the range ends before it begins; write 10-…,…-5"),
-        ("*/0 * * * *", "minute `*/0`: a step is 1–60; for longer ones use `interval`"),
-        ("*/90 * * * *", "minute `*/90`: a step is 1–60; for longer ones use `interval`"),
+        ("*/0 * * * *", "minute `*/0`: a step is 1–60; for more use @every, such as @every 90m"),
+        ("*/90 * * * *", "minute `*/90`: a step is 1–60; for more use @every, such as @every 90m"),
         ("-5 * * * *", "minute `-5`: not understood; right are *, numbers 0–59, ranges a-b, steps */n, lists"),
         ("1,,2 * * * *", "minute ``: not understood; right are *, numbers 0–59, ranges a-b, steps */n, lists"),
         ("1.5 * * * *", "minute `1.5`: not understood; right are *, numbers 0–59, ranges a-b, steps */n, lists"),
@@ -93,7 +93,7 @@ def test_an_expression_means_these_times(expression: str, start: str, expected: 
         ("0 0 * * 9L", "day of week `9l`: 9 is not 0–7 or sun–sat"),
         ("H 2 * * *", "minute `h`: right are H, H/n, H(a-b) and H(a-b)/n, and only in the schedule of a job"),
         ("@every 5m", "@every stands alone: it is an interval, without a time zone or any other expression beside it"),
-        ("@reboot", "@reboot is not a time; a cluster has no boot. Use run_at or a cron expression"),
+        ("@reboot", "@reboot is not a time; a cluster has no boot; use another expression, or run it once"),
         (
             "@fortnightly",
             "`@fortnightly` is not a nickname;"
