@@ -201,13 +201,13 @@ class Account:
             sure_from_ms = min(sure_from_ms, row.created_ms)
         assert record.spec is not None
         begin_ms, spec = record.asked_ms, record.spec
-        if spec.cron_minutes:
-            begin_ms -= begin_ms % (spec.cron_minutes * MINUTE_MS)
+        if not spec.every_ms:
+            begin_ms -= begin_ms % MINUTE_MS
         for era in self.eras:
             # What was due by then it owes to its schedule of then.
             self._sort(spec.ticks(begin_ms, era.begin_ms + 1), sure_from_ms + CLOCKS_DIFFER_MS)
             begin_ms, spec = era.begin_ms + 1, era.spec
-            sure_from_ms = max(sure_from_ms, era.begin_ms if spec.cron_minutes else 0)
+            sure_from_ms = max(sure_from_ms, era.begin_ms if not spec.every_ms else 0)
         self._sort(spec.ticks(begin_ms, self.now_ms + MINUTE_MS), sure_from_ms + CLOCKS_DIFFER_MS)
         self._find_backfilled([record.spec, *(era.spec for era in self.eras)])
 

@@ -88,7 +88,7 @@ class ChangeCalls(LifecycleCalls):
         if record.is_recurring and not record.settings.max_runs and not record.is_node and kind < 0.35:
             if rng.random() < 0.3:
                 return [set_schedule(record, job)]
-            spec = draw_spec(rng, self._cluster_ms())
+            spec = Spec.drawn(rng, self._cluster_ms())
             record.later_specs.append(spec)
             return [spec.put_into(job)]
         if record.is_recurring and kind < 0.6:
@@ -167,14 +167,6 @@ def set_schedule(record: JobRecord, job: job_pb2.Job) -> str:
         return record.spec.put_into(job)
     job.run_at.FromMilliseconds(record.due_ms)
     return "run_at"
-
-
-def draw_spec(rng: random.Random, now_ms: int) -> Spec:
-    """Any schedule."""
-    if rng.random() < 0.4:
-        return Spec(cron_minutes=rng.choice((1, 1, 2)))
-    start_ms = now_ms // 1000 * 1000 + rng.randint(-5, 20) * 1_000
-    return Spec(every_ms=rng.choice((5_000, 7_000, 15_000, 40_000)), start_ms=start_ms)
 
 
 def draw_policies(settings: job_pb2.Job, rng: random.Random) -> tuple[int, int]:

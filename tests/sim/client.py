@@ -267,11 +267,7 @@ class SimClient(ChangeCalls):
                 record.settings.max_runs = rng.randint(1, 8)
             if rng.random() < 0.15:
                 record.settings.pause_after_failures = rng.randint(1, 3)
-            if rng.random() < 0.4:
-                record.spec = Spec(cron_minutes=rng.choice((1, 1, 2)))
-            else:
-                start_ms = now_ms // 1000 * 1000 + rng.randint(1, 20) * 1_000
-                record.spec = Spec(every_ms=rng.choice((5_000, 7_000, 15_000, 40_000)), start_ms=start_ms)
+            record.spec = Spec.drawn(rng, now_ms)
         else:
             # In whole seconds many fall on the same one.
             record.due_ms = now_ms // 1000 * 1000 + rng.choice((0, 0, 1_000, 3_000, rng.randint(2, 45) * 1_000))

@@ -20,7 +20,8 @@ from tests.sim.loop import SimLoop
 from tests.sim.network import Network
 from tests.sim.node import ROUND_US, SimNode
 from tests.sim.settlement import StateView, is_drained, settle
-from tests.sim.timeline import SECOND_US, Timeline, Violation
+from tests.sim.specs import CHANGES_MS
+from tests.sim.timeline import SECOND_US, WALL_START_MS, Timeline, Violation
 from tests.sim.witness import Witness
 from tests.sim.worker import SimWorker
 
@@ -59,6 +60,8 @@ class Settings:
     # Nodes that a worker has streams to; 0: to all.
     worker_reach: int = 0
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    # Soon after it clocks may change somewhere.
+    wall_start_ms: int = WALL_START_MS
 
     @classmethod
     def drawn(cls, seed: int, *, fault_s: float) -> "Settings":
@@ -78,6 +81,7 @@ class Settings:
             round_us=rng.choice((ROUND_US, (300, 3_000), (1_000, 8_000), (1_000, 8_000))),
             worker_reach=rng.choice((0, 0, 1, 2)),
             retention=_drawn_retention(rng),
+            wall_start_ms=rng.choice((WALL_START_MS, *CHANGES_MS)),
         )
 
 
@@ -107,7 +111,7 @@ class Simulation:
     def __init__(self, seed: int, folder: Path, settings: Settings) -> None:
         self.seed = seed
         self.settings = settings
-        self.timeline = Timeline()
+        self.timeline = Timeline(settings.wall_start_ms)
         self.witness = Witness(self.timeline)
         self.witness.archive.settings = settings.retention
         self.ledger = Ledger(archive=self.witness.archive, history=self.witness.history)

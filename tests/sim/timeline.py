@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 SECOND_US = 1_000_000
 MILLISECOND_US = 1_000
-# The true time at which every simulation begins; nodes' clocks may differ from it.
+# The true time at which a simulation begins; nodes' clocks may differ from it.
 WALL_START_MS = 1_800_000_000_000
 TRACE_LINES = 60
 
@@ -19,7 +19,8 @@ class Violation(AssertionError):
 class Timeline:
     """One queue of events. Time stands still within an event and jumps to the next one after it."""
 
-    def __init__(self) -> None:
+    def __init__(self, wall_start_ms: int = WALL_START_MS) -> None:
+        self.wall_start_ms = wall_start_ms
         self.now_us = 0
         self.events = 0
         # The newest of what was noted, for people.
@@ -35,7 +36,7 @@ class Timeline:
     @property
     def true_ms(self) -> int:
         """Milliseconds since the epoch by a clock that is right."""
-        return WALL_START_MS + self.now_us // MILLISECOND_US
+        return self.wall_start_ms + self.now_us // MILLISECOND_US
 
     @property
     def digest(self) -> str:
