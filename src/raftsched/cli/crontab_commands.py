@@ -106,9 +106,9 @@ def import_crontab(
     the exit code is then 1. Importing a file again registers only what is new. The commands run where
     `raftsched worker --shell` runs, as the user of the line: see there.
 
-    Different from cron: a tick is skipped while the previous run of the same line has not ended (--overlap allow);
-    after an outage the latest missed tick runs once; output goes to the worker's log instead of mail; a command may
-    run twice if its worker dies.
+    Different from cron: a tick is skipped while the previous run of the same line has not ended (with --overlap allow
+    both run, as with cron); after an outage the latest missed tick runs once; output goes to the worker's log instead
+    of mail; a command may run twice if its worker dies.
 
     \b
     Examples:
