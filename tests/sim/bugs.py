@@ -11,13 +11,14 @@ from typing import Any
 from unittest import mock
 
 from raftsched.internal.v1 import command_pb2, peer_pb2
+from raftsched.model import recurrence
 from raftsched.model.retention import RetentionSettings
 from raftsched.model.transitions import ExecutionState
 from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, dedup, due, graph, idempotency, machine, retention, settle, update
+from raftsched.state import cancel, dedup, due, graph, idempotency, limits, machine, retention, settle, update
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
@@ -439,6 +440,32 @@ BUGS = (
         ("has the result",),
         (),
         fault_s=20.0,
+    ),
+    Bug(
+        "leases beyond limits",
+        "the look at what is leased under a limit removed",
+        lambda: mock.patch.object(limits.Limits, "room", return_value=None),
+        "are leased under a limit of",
+        (),
+        client_pause_s=(0.02, 0.1),
+        fault_s=30.0,
+    ),
+    Bug(
+        "leases too fast",
+        "the look at a limit's bucket removed",
+        lambda: mock.patch.object(limits, "level_at", lambda row, _now_ms: row.burst * limits.EXECUTION),
+        "at once, is exceeded",
+        (),
+        client_pause_s=(0.02, 0.1),
+        fault_s=30.0,
+    ),
+    Bug(
+        "ignores exclusions",
+        "the look at what a schedule leaves out removed",
+        lambda: mock.patch.object(recurrence.Exclusion, "has", return_value=False),
+        ("that the schedule does not have", "the schedule has"),
+        (),
+        client_pause_s=(0.05, 0.4),
     ),
     Bug(
         "fires early",

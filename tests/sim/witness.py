@@ -20,6 +20,7 @@ from tests.sim import keybook
 from tests.sim.archive import Archive
 from tests.sim.disk import Disk
 from tests.sim.history import History
+from tests.sim.limit_watch import LimitWatch
 from tests.sim.timeline import SECOND_US, Timeline, Violation
 
 # Status before and after one command: the table's edges, and the paths that one message may take at once.
@@ -88,6 +89,7 @@ class Witness:
         self.counts = Counts()
         self.archive = Archive()
         self.history = History()
+        self.limits = LimitWatch()
         # The replicated clock, as far as any node has applied it.
         self.cluster_ms = 0
         self.applied_index = 0
@@ -269,6 +271,7 @@ class Witness:
         for number, value in zip(numbers, values, strict=True):
             status, old = value[rows.EXECUTION_STATUS], before.get(number)
             execution = keys.unpack_id(number)
+            self.limits.changed(machine._context, execution, value)
             if old is None:
                 row = rows.ExecutionRow.unpack(value)
                 if status != ExecutionState.PENDING:
