@@ -185,11 +185,11 @@ class JobSpec:
     concurrency_limit: int = 0
     # How many may wait (QUEUE), or be unfinished at once (ALLOW).
     overlap_limit: int = 0
-    # Of missed occurrences: the longest delay, how many run (ALL), and how far apart (ALL).
+    # Of missed occurrences: the longest delay, how many run (ALL), and how far apart (ALL), which is less than `every`.
     catch_up_window: timedelta | None = None
     catch_up_limit: int = 0
     catch_up_interval: timedelta | None = None
-    # Recurring jobs are completed after so many runs.
+    # Recurring jobs are completed once so many occurrences have fired, or wait in the overlap queue; 0: never.
     max_runs: int = 0
     # What did not start so long after its time is skipped.
     start_deadline: timedelta | None = None

@@ -122,6 +122,12 @@ async def test_a_limit_that_makes_no_sense_is_refused(stub: Any, fields: dict[st
     assert await listed(stub) == []
 
 
+async def test_what_is_out_of_range_is_told_the_range(stub: Any) -> None:
+    async with refused() as told:
+        await put(stub, scope=TENANT, name="a", weight=101)
+    assert told.message.endswith("101 is not 1–100")
+
+
 async def test_what_is_no_name_cannot_be_deleted_and_no_key_is_empty(stub: Any) -> None:
     for request, field in (
         (limit_pb2.DeleteLimitRequest(name="a"), "scope"),
