@@ -18,7 +18,19 @@ from raftsched.raft import log_records
 from raftsched.raft.log import RaftLog
 from raftsched.raft.replica import Replica
 from raftsched.raft.snapshot_receiver import Incoming
-from raftsched.state import cancel, dedup, due, graph, idempotency, limits, machine, retention, settle, update
+from raftsched.state import (
+    cancel,
+    dedup,
+    due,
+    graph,
+    idempotency,
+    limits,
+    machine,
+    retention,
+    settle,
+    tick_rules,
+    update,
+)
 from raftsched.state.context import Context
 from raftsched.state.results import CancelNeedsWorker, JobCancelled
 from raftsched.store import keys, rows
@@ -466,6 +478,15 @@ BUGS = (
         ("that the schedule does not have", "the schedule has"),
         (),
         client_pause_s=(0.05, 0.4),
+    ),
+    Bug(
+        "deletes calendars in use",
+        "the look at who uses a calendar removed",
+        lambda: mock.patch.object(tick_rules.TableRules, "is_calendar_used", return_value=False),
+        "which is not there",
+        (),
+        client_pause_s=(0.02, 0.1),
+        fault_s=30.0,
     ),
     Bug(
         "fires early",

@@ -4,12 +4,20 @@ import random
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from raftsched.model.errors import EtagMismatch, InvalidField, JobNotFound, JobStateForbids
-from raftsched.v1 import backfill_pb2, job_pb2, limit_pb2
+from raftsched.model.errors import (
+    CalendarChanged,
+    CalendarInUse,
+    CalendarNotFound,
+    EtagMismatch,
+    InvalidField,
+    JobNotFound,
+    JobStateForbids,
+)
+from raftsched.v1 import backfill_pb2, calendar_pb2, job_pb2, limit_pb2
 from tests.sim.handlers import HANDLERS
 from tests.sim.ledger import JobRecord
 from tests.sim.lifecycle_calls import LifecycleCalls
-from tests.sim.specs import Spec
+from tests.sim.specs import Spec, calendar_of
 from tests.sim.timeline import Violation
 
 # How far back a backfill reaches.
@@ -57,6 +65,29 @@ class ChangeCalls(LifecycleCalls):
             response = await self._call("put_limit", limit_pb2.PutLimitRequest(limit=limit))
         self._answered(response.index, "limits")
 
+    async def _put_calendar(self, name: str) -> None:
+        """It always is the same one, whoever puts it."""
+        self._ledger.calendars.add(name)
+        try:
+            response = await self._call("put_calendar", calendar_pb2.PutCalendarRequest(calendar=calendar_of(name)))
+        except CalendarChanged:
+            # Several times in a row.
+            self._ledger.count("calendars refused")
+        else:
+            self._answered(response.index, "calendars")
+
+    async def _delete_calendar(self) -> None:
+        """Refused while a schedule uses it, which StateView checks."""
+        if not self._ledger.calendars:
+            return
+        name = self._rng.choice(sorted(self._ledger.calendars))
+        try:
+            response = await self._call("delete_calendar", calendar_pb2.DeleteCalendarRequest(name=name))
+        except (CalendarNotFound, CalendarInUse, CalendarChanged) as error:
+            self._ledger.count(f"calendar deletes refused {type(error).__name__}")
+        else:
+            self._answered(response.index, "calendar deletes")
+
     async def _update(self) -> None:
         """Another priority or payload, other policies, another schedule, or the one that it has already."""
         record = self._known()
@@ -66,10 +97,14 @@ class ChangeCalls(LifecycleCalls):
         specs = len(record.later_specs)
         paths = self._draw_update(record, job)
         spec = record.later_specs[-1] if len(record.later_specs) > specs else None
+        for name in spec.calendars if spec is not None else ():
+            await self._put_calendar(name)
         request = job_pb2.UpdateJobRequest(job=job, update_mask=FieldMask(paths=paths))
         try:
             response = await self._call("update", request)
-        except (JobStateForbids, EtagMismatch) as error:
+        except (JobStateForbids, EtagMismatch, InvalidField) as error:
+            if isinstance(error, InvalidField):
+                check_calendar_gone(error)
             self._ledger.count(f"updates refused {type(error).__name__}")
         except JobNotFound:
             self._check_deleted(record)
@@ -159,6 +194,12 @@ class ChangeCalls(LifecycleCalls):
         else:
             record.is_deleted = True
             self._answered(response.index, "deletes")
+
+
+def check_calendar_gone(error: InvalidField) -> None:
+    """Whether somebody has deleted a calendar meanwhile: all else that simulated clients ask for is valid."""
+    if "calendars[" not in error.field:
+        raise Violation(f"refused as not valid: {error.field} {error}") from error
 
 
 def set_schedule(record: JobRecord, job: job_pb2.Job) -> str:

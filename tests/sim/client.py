@@ -11,6 +11,7 @@ from raftsched.model.errors import (
     ExecutionNotFound,
     IdempotencyConflict,
     IllegalTransition,
+    InvalidField,
     JobFinished,
     JobNotFound,
     JobRunning,
@@ -23,7 +24,7 @@ from raftsched.model.errors import (
 )
 from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
 from tests.sim.calls import Answer
-from tests.sim.change_calls import ChangeCalls, draw_policies, set_schedule
+from tests.sim.change_calls import ChangeCalls, check_calendar_gone, draw_policies, set_schedule
 from tests.sim.graphs import RULES
 from tests.sim.handlers import FATAL, HANDLERS, RUN_TIMEOUT_MS, max_attempts
 from tests.sim.ledger import JobRecord, Ledger
@@ -96,6 +97,7 @@ class SimClient(ChangeCalls):
             (self._trigger, 2),
             (self._cancel_execution, 1),
             (self._put_limit, 1),
+            (self._delete_calendar, 1),
             (self._update, 3),
             (self._reschedule, 1),
             (self._backfill, 1),
@@ -280,14 +282,18 @@ class SimClient(ChangeCalls):
         self._requests += 1
         for record in records:
             record.request_id = f"{self.number}-{self._requests}"
+        for name in sorted({name for record in records if record.spec is not None for name in record.spec.calendars}):
+            await self._put_calendar(name)
         try:
             response = await self._call(*_creation(records))
-        except NameTaken:
+        except (NameTaken, InvalidField) as error:
+            if isinstance(error, InvalidField):
+                check_calendar_gone(error)
             if self._tries == 1:
                 # Otherwise an earlier try may be on its way, and find the name free again.
                 for record in records:
                     del self._ledger.jobs[record.key]
-            self._ledger.count("names taken")
+            self._ledger.count(f"creates refused {type(error).__name__}")
             return
         except JobNotFound:
             # It took so long to learn of it.

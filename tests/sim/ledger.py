@@ -119,6 +119,8 @@ class Ledger:
     # What executions returned, as was confirmed, and as was read.
     results: dict[int, str] = field(default_factory=dict)
     results_read: dict[int, str] = field(default_factory=dict)
+    # Names of those that were ever asked for.
+    calendars: set[str] = field(default_factory=set)
     calls: dict[str, int] = field(default_factory=dict)
 
     def count(self, what: str) -> None:

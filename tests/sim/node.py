@@ -10,6 +10,7 @@ import lmdb
 from google.protobuf.message import Message
 
 from raftsched.api.backfill_service import BackfillService
+from raftsched.api.calendar_service import CalendarService
 from raftsched.api.core_gate import CoreGate
 from raftsched.api.dedup_service import DedupService
 from raftsched.api.execution_service import ExecutionService
@@ -176,6 +177,7 @@ class SimNode:
         self._jobs = JobService(gate, self.core.wall_ms)
         self._executions = ExecutionService(gate)
         self._limits = LimitService(gate)
+        self._calendars = CalendarService(gate)
         self._dedup = DedupService(gate)
         self._backfills = BackfillService(gate, self.core.wall_ms)
         self._workflows = WorkflowService(gate, self.core.wall_ms)
@@ -442,6 +444,8 @@ class SimNode:
             "replay": self._executions.ReplayDeadLetters,
             "result": self._executions.GetResult,
             "claim": self._dedup.Claim,
+            "put_calendar": self._calendars.PutCalendar,
+            "delete_calendar": self._calendars.DeleteCalendar,
             "complete": self._dedup.Complete,
         }
         context = CallContext(self.loop, deadline_s)

@@ -23,6 +23,7 @@ _ONE_AT_A_TIME = (
     job_pb2.OVERLAP_POLICY_QUEUE,
     job_pb2.OVERLAP_POLICY_REPLACE,
 )
+_GOES_ON = (rows.JOB_WAITING, rows.JOB_STARVED, rows.JOB_PAUSED)
 _UNFIRED = {rows.JOB_WAITING, rows.JOB_STARVED}
 
 
@@ -61,6 +62,7 @@ class StateView(Node):
         jobs = self.jobs()
         self._check_unfinished(jobs)
         self._check_overlap(jobs)
+        self._check_calendars(jobs)
         astray = {keys.unpack_id(key[: keys.ID_BYTES]) for key, _ in self.table("extras")} - jobs.keys()
         if astray:
             raise Violation(f"extras of jobs that are not there: {sorted(astray)[:5]}")
@@ -69,6 +71,15 @@ class StateView(Node):
         )
         if names and max(names.values()) > 1:
             raise Violation(f"two live jobs have the same name: {names}")
+
+    def _check_calendars(self, jobs: dict[int, rows.JobRow]) -> None:
+        """Those that a schedule uses are there."""
+        there = {key for key, _ in self.table("calendars")}
+        catalog = self.machine._context.catalog
+        for number in {row.schedule for row in jobs.values() if row.schedule and row.state in _GOES_ON}:
+            for use in catalog.schedule(keys.pack_small_id(number)).message.calendars:
+                if keys.calendar(use.namespace, use.calendar) not in there:
+                    raise Violation(f"schedule {number} uses calendar {use.calendar}, which is not there")
 
     def _check_overlap(self, jobs: dict[int, rows.JobRow]) -> None:
         """Of a job whose occurrences must not overlap, one of its schedule at most is not finished."""

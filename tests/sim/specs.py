@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from raftsched.internal.v1 import command_pb2
-from raftsched.v1 import job_pb2
+from raftsched.v1 import calendar_pb2, job_pb2
 
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
@@ -61,6 +61,8 @@ class Spec:
     time_zone: str = ""
     gap: int = job_pb2.GAP_POLICY_SHIFT
     fold: int = job_pb2.FOLD_POLICY_FIRST
+    # Names of calendars, which tell what they leave out.
+    calendars: tuple[str, ...] = ()
 
     @classmethod
     def drawn(cls, rng: random.Random, now_ms: int) -> "Spec":
@@ -80,6 +82,7 @@ class Spec:
             exclude=(rng.choice(tuple(EXCLUSIONS)),) if rng.random() < 0.4 else (),
             time_zone=rng.choice(ZONES),
             gap=rng.choice((job_pb2.GAP_POLICY_SHIFT, job_pb2.GAP_POLICY_SKIP)),
+            calendars=_drawn_calendars(rng, now_ms),
             fold=rng.choice((job_pb2.FOLD_POLICY_FIRST, job_pb2.FOLD_POLICY_LAST, job_pb2.FOLD_POLICY_BOTH)),
         )
 
@@ -103,6 +106,8 @@ class Spec:
         job.cron.expression, job.cron.time_zone = self.expressions[0], self.time_zone
         job.cron.more_expressions.extend(self.expressions[1:])
         job.cron.exclude.extend(self.exclude)
+        for name in self.calendars:
+            job.cron.calendars.add(calendar=name)
         job.cron.gap, job.cron.fold = self.gap, self.fold  # type: ignore[assignment]
         return "cron"
 
@@ -121,6 +126,8 @@ class Spec:
         zone = ZoneInfo(self.time_zone or "UTC")
         wall = datetime.fromtimestamp(at_ms // 1000, zone)
         if any(EXCLUSIONS[text].match(wall) for text in self.exclude):
+            return False
+        if any(start_ms <= at_ms < end_ms for start_ms, end_ms in map(window_of, self.calendars)):
             return False
         return any(self._matches(EXPRESSIONS[text], wall) for text in self.expressions)
 
@@ -158,4 +165,29 @@ def decoded(schedule: bytes, due_ms: int) -> Spec:
         time_zone="" if message.time_zone == "UTC" else message.time_zone,
         gap=message.gap or job_pb2.GAP_POLICY_SHIFT,
         fold=message.fold or job_pb2.FOLD_POLICY_FIRST,
+        calendars=tuple(use.calendar for use in message.calendars),
     )
+
+
+def _drawn_calendars(rng: random.Random, now_ms: int) -> tuple[str, ...]:
+    """Of few, so that several use the same one."""
+    if rng.random() < 0.6:
+        return ()
+    start_s = now_ms // 40_000 * 40 + 20
+    return (f"from-{start_s}-to-{start_s + rng.choice((15, 45))}",)
+
+
+def window_of(calendar: str) -> tuple[int, int]:
+    """From when, and before when, a calendar of this name has its only window."""
+    start_s, end_s = calendar.split("-")[1::2]
+    return int(start_s) * SECOND_MS, int(end_s) * SECOND_MS
+
+
+def calendar_of(name: str) -> calendar_pb2.Calendar:
+    """The calendar of that name."""
+    calendar = calendar_pb2.Calendar(name=name)
+    window = calendar.windows.add()
+    start_ms, end_ms = window_of(name)
+    window.start.FromMilliseconds(start_ms)
+    window.end.FromMilliseconds(end_ms)
+    return calendar
