@@ -52,13 +52,13 @@ def test_a_backup_under_load_becomes_a_new_cluster(cluster: Cluster, tmp_path: P
         new.start_worker("new-worker")
         assert new.api.executions(held)[0].id == executing.id
         until(lambda: is_held_by_another(new, held, executing), "what was leased is leased again")
-        # Recurring jobs go on, and every node dispatches.
+        # Recurring jobs go on, dispatched by nodes of the new cluster: by which depends on the worker's credits.
         run_before = {key: count_ended(new, confirmed[key]) for key in ("every-tick", "latest-tick")}
         until(
             lambda: all(count_ended(new, confirmed[key]) > count for key, count in run_before.items()),
             "recurring jobs run again",
         )
-        until(lambda: owners_of(new) == set(new.nodes), "every node dispatches some shards")
+        assert owners_of(new) <= set(new.nodes)
         new.wait_equal_digests()
     finally:
         new.close()
