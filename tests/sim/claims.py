@@ -16,7 +16,7 @@ from tests.sim.node import SimNode
 from tests.sim.timeline import MILLISECOND_US, SECOND_US, Timeline, Violation
 
 CALL_TIMEOUT_US = 4 * SECOND_US
-SHARED_KEYS = 4
+SHARED_KEYS = 2
 KEEP_MS = (2_000, 60_000)
 
 
