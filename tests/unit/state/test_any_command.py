@@ -274,5 +274,5 @@ class AnyCommand(AnyOrder):
         assert not node.table("leases")
 
 
-AnyCommand.TestCase.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+AnyCommand.TestCase.settings = settings(max_examples=15, stateful_step_count=50, deadline=None)
 test_any_command_in_any_order = AnyCommand.TestCase

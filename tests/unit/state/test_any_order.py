@@ -292,5 +292,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert set(states) <= ended
 
 
-AnyOrder.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)
 test_any_order_of_commands = AnyOrder.TestCase

@@ -200,5 +200,5 @@ class LimitsInAnyOrder(RuleBasedStateMachine):
             self.directory.cleanup()
 
 
-LimitsInAnyOrder.TestCase.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+LimitsInAnyOrder.TestCase.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)
 test_limits_in_any_order = LimitsInAnyOrder.TestCase

@@ -280,7 +280,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     node.machine.close()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200))
 def test_any_bytes_are_an_entry(fuzzed: Node, entry: bytes) -> None:
     index = fuzzed.machine.applied_index
@@ -288,7 +288,7 @@ def test_any_bytes_are_an_entry(fuzzed: Node, entry: bytes) -> None:
     assert fuzzed.machine.applied_index == index + 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=100), max_size=4))
 def test_any_bytes_are_commands(fuzzed: Node, commands: list[bytes]) -> None:
     entry = command_pb2.Entry(now_ms=fuzzed.now_ms, commands=commands).SerializeToString()
@@ -365,7 +365,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(OPERATIONS)
 def test_any_values_in_a_command_yield_a_result_and_a_refusal_writes_nothing(fuzzed: Node, operation: object) -> None:
     before = fuzzed.dump()
