@@ -165,7 +165,7 @@ def partition_again_and_again(cluster: Cluster, *, seconds: int, seed: int) -> N
 
 
 def test_recurring_jobs_meet_every_tick_though_partitions_follow_one_another(five: Cluster) -> None:
-    partition_again_and_again(five, seconds=12, seed=1)
+    partition_again_and_again(five, seconds=20, seed=1)
 
 
 @pytest.mark.soak
