@@ -158,7 +158,7 @@ def compare_with_cronsim(change: Change, times: tuple[str, str]) -> None:
 
 def test_a_sample_of_changes_ticks_as_a_walk_over_the_minutes_says() -> None:
     compared = 0
-    for number, change in enumerate(sample(zones=20, each=3)):
+    for number, change in enumerate(sample(zones=40, each=3)):
         for offset in range(3):
             gap, fold = POLICIES[(number + offset) % len(POLICIES)]
             compare_with_walk(change, TIMES[(number + 4 * offset) % len(TIMES)], gap, fold)
