@@ -2,15 +2,15 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.backfills import Backfill, BackfillPreview, backfill_value
 from raftsched.client.fields import assign, build, set_duration, set_time
+from raftsched.client.part import ClientPart
 from raftsched.v1 import backfill_pb2
 
 
-class BackfillCalls:
+class BackfillCalls(ClientPart):
     """A part of Client."""
 
     async def preview_backfill(
@@ -79,15 +79,3 @@ class BackfillCalls:
             lambda stubs: stubs.backfills.CancelBackfill, request
         )
         return backfill_value(answer.backfill)
-
-    def _read(self, linearizable: bool) -> Any:
-        raise NotImplementedError
-
-    async def _call(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
-
-    async def _mutate(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
-
-    def _pages(self, method: Any, request: Any, linearizable: bool, items: Any, value: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError

@@ -1,19 +1,17 @@
 """The client's calls about calendars: days and windows of time that schedules leave out, or move away from."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.convert_schedules import calendar_message, calendar_value
 from raftsched.client.fields import build
+from raftsched.client.part import ClientPart
 from raftsched.client.schedules import Calendar
 from raftsched.v1 import calendar_pb2
 
 
-class CalendarCalls:
+class CalendarCalls(ClientPart):
     """A part of Client."""
-
-    namespace: str
 
     async def put_calendar(self, calendar: Calendar, *, request_id: str | None = None) -> Calendar:
         """Creates or replaces a calendar; ticks of schedules that use it are computed anew. Harmless when repeated."""
@@ -60,15 +58,3 @@ class CalendarCalls:
             request_id=convert.request_id(request_id),
         )
         await self._mutate(lambda stubs: stubs.calendars.DeleteCalendar, request)
-
-    def _read(self, linearizable: bool) -> Any:
-        raise NotImplementedError
-
-    async def _call(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
-
-    async def _mutate(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
-
-    def _pages(self, method: Any, request: Any, linearizable: bool, items: Any, value: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError

@@ -8,6 +8,7 @@ from typing import Any
 from raftsched.client import convert
 from raftsched.client.errors import RaftschedError
 from raftsched.client.fields import within
+from raftsched.client.part import ClientPart
 from raftsched.client.schedules import CalendarUse, FoldPolicy, GapPolicy
 from raftsched.client.values import (
     CatchUpPolicy,
@@ -26,10 +27,8 @@ BATCH_JOBS = 10_000
 BATCH_BYTES = 3 * 1024 * 1024
 
 
-class CreateCalls:
+class CreateCalls(ClientPart):
     """A part of Client."""
-
-    namespace: str
 
     async def create(
         self,
@@ -149,9 +148,6 @@ class CreateCalls:
                 raise
             ids.extend(answer.job_ids)
         return ids
-
-    async def _mutate(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
 
 
 def _batches(specs: Iterable[JobSpec], namespace: str) -> Iterator[list[job_pb2.Job]]:

@@ -1,18 +1,16 @@
 """The client's calls about keys that handlers claim; see `Context.dedup` for the usual way."""
 
 from datetime import timedelta
-from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.fields import build, set_duration
+from raftsched.client.part import ClientPart
 from raftsched.client.values import KeyClaim
 from raftsched.v1 import dedup_pb2
 
 
-class KeyCalls:
+class KeyCalls(ClientPart):
     """A part of Client."""
-
-    namespace: str
 
     async def claim_key(
         self, key: str, *, execution_id: int, token: int, namespace: str = "", keep: timedelta | None = None
@@ -44,6 +42,3 @@ class KeyCalls:
             dedup_pb2.CompleteRequest, namespace=namespace or self.namespace, key=key, token=token, result=result
         )
         await self._call(lambda stubs: stubs.dedup.Complete, request)
-
-    async def _call(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError

@@ -1,15 +1,15 @@
 """The client's calls about limits: how fast, and how many at once, executions are leased."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 from raftsched.client import convert
 from raftsched.client.fields import build
+from raftsched.client.part import ClientPart
 from raftsched.client.values import Limit, LimitScope
 from raftsched.v1 import limit_pb2
 
 
-class LimitCalls:
+class LimitCalls(ClientPart):
     """A part of Client."""
 
     async def put_limit(
@@ -53,9 +53,3 @@ class LimitCalls:
         request = build(limit_pb2.DeleteLimitRequest, request_id=convert.request_id(request_id))
         convert.fill_limit(request, scope, {"name": name})
         await self._mutate(lambda stubs: stubs.limits.DeleteLimit, request)
-
-    async def _mutate(self, method: Any, request: Any) -> Any:
-        raise NotImplementedError
-
-    def _pages(self, method: Any, request: Any, linearizable: bool, items: Any, value: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError

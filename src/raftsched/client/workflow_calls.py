@@ -1,12 +1,12 @@
 """The client's calls about workflows and results."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
 
 from raftsched.client import convert
 from raftsched.client.fields import build, within
+from raftsched.client.part import ClientPart
 from raftsched.client.values import Node, NodeState, Workflow
-from raftsched.v1 import execution_pb2, job_pb2, workflow_pb2
+from raftsched.v1 import execution_pb2, workflow_pb2
 
 
 def _node(number: int, node: Node, namespace: str) -> workflow_pb2.WorkflowNode:
@@ -14,10 +14,8 @@ def _node(number: int, node: Node, namespace: str) -> workflow_pb2.WorkflowNode:
         return convert.node_message(node, namespace)
 
 
-class WorkflowCalls:
+class WorkflowCalls(ClientPart):
     """A part of Client."""
-
-    namespace: str
 
     async def create_workflow(self, nodes: Iterable[Node], *, request_id: str | None = None) -> Workflow:
         """Registers a job for each node, all or none: up to 10,000, with up to 50,000 dependencies together.
@@ -55,15 +53,3 @@ class WorkflowCalls:
         request = build(execution_pb2.GetResultRequest, execution_id=execution_id, read=self._read(linearizable))
         answer: execution_pb2.GetResultResponse = await self._call(lambda stubs: stubs.executions.GetResult, request)
         return answer.result
-
-    def _read(self, linearizable: bool) -> job_pb2.ReadOptions:
-        raise NotImplementedError
-
-    async def _call(self, method: Callable[[Any], Any], request: Any) -> Any:
-        raise NotImplementedError
-
-    async def _mutate(self, method: Callable[[Any], Any], request: Any) -> Any:
-        raise NotImplementedError
-
-    def _pages(self, method: Any, request: Any, linearizable: bool, items: Any, value: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError

@@ -8,6 +8,7 @@ from raftsched.internal.v1 import command_pb2
 from raftsched.model import limits
 from raftsched.model.errors import InvalidField, KeyNotOwned, LeaseOver
 from raftsched.model.transitions import ExecutionState
+from raftsched.state import timed_keys
 from raftsched.state.context import Context
 from raftsched.state.results import Done, KeyClaimed
 from raftsched.store import keys, rows
@@ -53,32 +54,12 @@ def apply_complete_key(context: Context, command: command_pb2.CompleteKey) -> Do
 
 def forget_expired(context: Context, limit: int) -> int:
     """Removes at most `limit` keys whose time is over; how many."""
-    found: list[bytes] = []
-    cursor = context.writer.cursor(context.tables.dedup)
-    if cursor.first():
-        for key in cursor.iternext(values=False):
-            if len(found) == limit or key >= keys.dedup_expiry(context.now_ms, b""):
-                break
-            # A key's own row may sort among the times: its first bytes are those of a hash.
-            if len(key) == keys.DEDUP_EXPIRY_BYTES:
-                found.append(key)
-    for key in found:
-        context.writer.delete(context.tables.dedup, key)
-        context.writer.delete(context.tables.dedup, key[keys.ID_BYTES :])
-    return len(found)
+    return timed_keys.remove_before(context, context.tables.dedup, keys.dedup_expiry(context.now_ms, b""), limit)
 
 
 def next_expiry_ms(context: Context) -> int | None:
     """When the next key's time is over; None when there is none."""
-    cursor = context.writer.cursor(context.tables.dedup)
-    if cursor.first():
-        for key in cursor.iternext(values=False):
-            if len(key) == keys.DEDUP_EXPIRY_BYTES:
-                return keys.unpack_id(key[: keys.ID_BYTES])
-            if not key.startswith(b"\0\0"):
-                # Times begin so: none follows.
-                break
-    return None
+    return timed_keys.oldest_ms(context, context.tables.dedup)
 
 
 def _find(context: Context, key: bytes) -> rows.DedupRow | None:

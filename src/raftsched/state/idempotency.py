@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from raftsched.state import timed_keys
 from raftsched.state.context import Context
 from raftsched.store import keys, rows
 
@@ -38,30 +39,10 @@ def put(context: Context, key: bytes, value: bytes) -> None:
 
 def forget_old(context: Context, before_ms: int, limit: int) -> int:
     """Removes at most `limit` keys that came before then; how many."""
-    found: list[bytes] = []
     end = keys.idempotency_time(max(before_ms, 0), b"")
-    cursor = context.writer.cursor(context.tables.idempotency)
-    if cursor.first():
-        for key in cursor.iternext(values=False):
-            if len(found) == limit or key >= end:
-                break
-            # A key's own row may sort among the times: its first bytes are those of a hash.
-            if len(key) == keys.IDEMPOTENCY_TIME_BYTES:
-                found.append(key)
-    for key in found:
-        context.writer.delete(context.tables.idempotency, key)
-        context.writer.delete(context.tables.idempotency, key[keys.ID_BYTES :])
-    return len(found)
+    return timed_keys.remove_before(context, context.tables.idempotency, end, limit)
 
 
 def oldest_ms(context: Context) -> int | None:
     """When the oldest key that is kept came; None when there is none."""
-    cursor = context.writer.cursor(context.tables.idempotency)
-    if cursor.first():
-        for key in cursor.iternext(values=False):
-            if len(key) == keys.IDEMPOTENCY_TIME_BYTES:
-                return keys.unpack_id(key[: keys.ID_BYTES])
-            if not key.startswith(b"\0\0"):
-                # Times begin so: none follows.
-                break
-    return None
+    return timed_keys.oldest_ms(context, context.tables.idempotency)

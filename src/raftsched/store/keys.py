@@ -166,7 +166,8 @@ def attempt(execution: bytes, token: int) -> bytes:
 
 
 # dedup: digest of namespace and key -> rows.DedupRow, and (expiry_ms u64, that digest) -> empty.
-DEDUP_EXPIRY_BYTES = 40
+# A time and a digest: also in idempotency, see state/timed_keys.py.
+TIMED_KEY_BYTES = 40
 
 
 def dedup(namespace: str, key: str) -> bytes:
@@ -318,9 +319,6 @@ def job_name(namespace: str, name: str) -> bytes:
 
 
 # idempotency: also (when it was put there u64, one of the keys below) -> empty.
-IDEMPOTENCY_TIME_BYTES = 40
-
-
 def idempotency_time(time_ms: int, key: bytes) -> bytes:
     """`key` b"" sorts before every key that was put there then."""
     return _ID.pack(time_ms) + key
